@@ -46,7 +46,7 @@ def orders() -> str:
     }
     parts = list(_order_steps(sorted((before, after) for before, after in steps if before is not after)))
     parts += [_state(state.value, place, "") for state, place in ORDERS.items()]
-    return sheet(112, "How an order can stand, and what may follow", parts)
+    return sheet(112, "The standings of an order and what may follow each", parts)
 
 
 def _order_steps(steps: list[tuple[Standing, Standing]]) -> Iterable[str]:

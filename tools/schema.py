@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 INTRODUCTION = (
     "# The schema\n\n"
-    "Find out which table holds what, how rows refer to each other, and which file creates them. "
+    "On this page you find what each table contains, which tables it refers to, and which file creates it. "
     "`make generate` makes this page from the SQL of the migrations; change the SQL, not the page.\n\n"
     "Every table with an `organization_id` calls `protect_tenant_table`: PostgreSQL itself shows a transaction only "
     "the rows of the organization that it names ([decision 10](adr/0010-a-transaction-is-one-organizations.md)). "

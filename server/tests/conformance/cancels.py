@@ -30,7 +30,7 @@ async def a_second_cancel_does_nothing(stage: Stage) -> None:
 
 
 @scenario()
-async def a_cancel_keeps_what_has_filled(stage: Stage) -> None:
+async def a_cancel_does_not_change_earlier_fills(stage: Stage) -> None:
     await stage.price("50.00", "4")
     intent = await stage.order(limit="50.00")
     await stage.until_standing(intent, "WORKING", filled="4")
@@ -39,7 +39,7 @@ async def a_cancel_keeps_what_has_filled(stage: Stage) -> None:
 
 
 @scenario()
-async def a_cancel_that_was_refused_leaves_the_order_working(stage: Stage) -> None:
+async def a_rejected_cancel_leaves_the_order_working(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.faults(cancel_refuse=1)
     await stage.cancel(intent)
@@ -57,27 +57,27 @@ async def _is_seen(stage: Stage, **faults: float) -> None:
 
 
 @scenario(gate=True)
-async def a_cancel_that_was_done_before_the_connection_broke_is_seen(stage: Stage) -> None:
+async def a_cancel_done_before_the_connection_broke_is_detected(stage: Stage) -> None:
     await _is_seen(stage, cancel_then_reset=1)
 
 
 @scenario()
-async def a_cancel_that_was_done_and_answered_with_an_error_is_seen(stage: Stage) -> None:
+async def a_cancel_that_was_done_with_an_error_as_reply_is_detected(stage: Stage) -> None:
     await _is_seen(stage, error_500_after_cancel=1)
 
 
 @scenario()
-async def a_cancel_that_was_refused_in_unknown_words_and_done_is_seen(stage: Stage) -> None:
+async def a_cancel_that_was_done_with_an_unknown_rejection_as_reply_is_detected(stage: Stage) -> None:
     await _is_seen(stage, refused_but_canceled=1)
 
 
 @scenario()
-async def a_cancel_that_is_done_late_is_seen(stage: Stage) -> None:
+async def a_cancel_that_is_done_late_is_detected(stage: Stage) -> None:
     await _is_seen(stage, cancel_late=1, late_ms=1000)
 
 
 @scenario(repeats_cancels)
-async def a_cancel_that_never_arrived_is_written_again(stage: Stage) -> None:
+async def a_cancel_that_never_arrived_is_sent_again(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.faults(cancel_hang=1)
     await stage.cancel(intent)
@@ -87,7 +87,7 @@ async def a_cancel_that_never_arrived_is_written_again(stage: Stage) -> None:
 
 
 @scenario()
-async def a_cancel_that_was_turned_away_unread_fails(stage: Stage) -> None:
+async def a_cancel_rejected_by_a_rate_limit_fails(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.faults(too_many_cancels=1)
     await stage.cancel(intent)

@@ -23,27 +23,27 @@ async def _is_found(stage: Stage, **faults: float) -> None:
 
 
 @scenario(has_client_ids)
-async def an_order_that_was_taken_and_answered_with_an_error_is_found(stage: Stage) -> None:
+async def an_accepted_order_whose_reply_is_an_error_is_found(stage: Stage) -> None:
     await _is_found(stage, error_500_after_accept=1)
 
 
 @scenario(has_client_ids)
-async def an_order_that_was_taken_without_an_answer_is_found(stage: Stage) -> None:
+async def an_accepted_order_without_a_reply_is_found(stage: Stage) -> None:
     await _is_found(stage, accept_then_hang=1)
 
 
 @scenario(has_client_ids, gate=True)
-async def an_order_that_was_taken_before_the_connection_broke_is_found(stage: Stage) -> None:
+async def an_order_accepted_before_the_connection_broke_is_found(stage: Stage) -> None:
     await _is_found(stage, accept_then_reset=1)
 
 
 @scenario(has_client_ids, gate=True)
-async def an_order_that_was_refused_in_unknown_words_and_taken_is_found(stage: Stage) -> None:
+async def an_accepted_order_whose_reply_is_an_unknown_rejection_is_found(stage: Stage) -> None:
     await _is_found(stage, refused_but_placed=1)
 
 
 @scenario(has_client_ids)
-async def an_order_that_is_taken_late_is_found(stage: Stage) -> None:
+async def an_order_that_is_accepted_late_is_found(stage: Stage) -> None:
     # Later than the caller waits, and well before a look-up that finds nothing would prove anything.
     await _is_found(stage, accept_late=1, late_ms=1000)
 
@@ -54,7 +54,7 @@ async def an_order_that_cannot_be_found_at_first_is_found(stage: Stage) -> None:
 
 
 @scenario(has_client_ids)
-async def a_list_that_lags_proves_nothing(stage: Stage) -> None:
+async def an_outdated_list_proves_nothing(stage: Stage) -> None:
     await stage.price("50.00")
     await stage.faults(find_lag_ms=3_000)
     intent = await stage.order(limit="40.00")
@@ -65,7 +65,7 @@ async def a_list_that_lags_proves_nothing(stage: Stage) -> None:
 
 
 @scenario(has_client_ids)
-async def an_order_that_filled_before_its_lost_answer_is_found_filled(stage: Stage) -> None:
+async def an_order_that_filled_before_its_lost_reply_is_found_filled(stage: Stage) -> None:
     await stage.price("50.00")
     await stage.faults(accept_then_reset=1)
     intent = await stage.order()
@@ -75,7 +75,7 @@ async def an_order_that_filled_before_its_lost_answer_is_found_filled(stage: Sta
 
 
 @scenario(enforces_ids)
-async def an_order_that_never_arrived_is_written_again_and_is_there_once(stage: Stage) -> None:
+async def an_order_that_never_arrived_is_sent_again_and_exists_once(stage: Stage) -> None:
     await stage.price("50.00")
     await stage.faults(hang=1)
     intent = await stage.order(limit="40.00")
@@ -87,7 +87,7 @@ async def an_order_that_never_arrived_is_written_again_and_is_there_once(stage: 
 
 
 @scenario(looks_up_every_order)
-async def an_order_that_never_arrives_fails_in_the_end(stage: Stage) -> None:
+async def an_order_that_never_arrives_becomes_failed(stage: Stage) -> None:
     await stage.faults(hang=1)
     await stage.order()
     action = await stage.until_action("FAILED", seconds=55)
@@ -96,7 +96,7 @@ async def an_order_that_never_arrives_fails_in_the_end(stage: Stage) -> None:
 
 
 @scenario(leaves_doubt)
-async def a_doubt_that_nothing_can_end_stays_and_nothing_is_written_again(stage: Stage) -> None:
+async def an_order_that_cannot_be_looked_up_stays_unknown_and_is_not_sent_again(stage: Stage) -> None:
     await stage.faults(hang=1)
     await stage.order()
     await stage.until_action("UNKNOWN")
@@ -106,12 +106,12 @@ async def a_doubt_that_nothing_can_end_stays_and_nothing_is_written_again(stage:
 
 
 @scenario(gate=True)
-async def an_order_that_was_turned_away_unread_fails_and_the_next_one_passes(stage: Stage) -> None:
+async def an_order_rejected_by_a_rate_limit_fails_and_the_next_one_passes(stage: Stage) -> None:
     await _is_turned_away(stage, too_many_requests=1)
 
 
 @scenario()
-async def an_order_that_was_turned_away_for_some_seconds_fails_and_the_next_one_passes(stage: Stage) -> None:
+async def an_order_rejected_with_a_retry_time_fails_and_the_next_one_passes(stage: Stage) -> None:
     await _is_turned_away(stage, too_many_requests_until=1)
 
 

@@ -9,7 +9,7 @@ from support.brokers.paper_broker import new_order, soon
 
 
 @scenario()
-async def a_fill_that_a_silent_feed_keeps_is_found(stage: Stage) -> None:
+async def a_fill_that_a_silent_feed_does_not_report_is_found(stage: Stage) -> None:
     await stage.faults(mute_ms=600_000)
     await stage.price("50.00")
     intent = await stage.order(limit="40.00")
@@ -19,7 +19,7 @@ async def a_fill_that_a_silent_feed_keeps_is_found(stage: Stage) -> None:
 
 
 @scenario(has_client_ids)
-async def fills_while_the_feed_is_away_are_found(stage: Stage) -> None:
+async def fills_while_the_feed_is_disconnected_are_found(stage: Stage) -> None:
     await stage.price("50.00")
     first = await stage.order(limit="40.00")
     await stage.until_standing(first, "WORKING")
@@ -32,7 +32,7 @@ async def fills_while_the_feed_is_away_are_found(stage: Stage) -> None:
 
 
 @scenario(gate=True)
-async def another_executor_compares_first_and_doubles_nothing(stage: Stage) -> None:
+async def another_executor_reconciles_first_and_sends_nothing_twice(stage: Stage) -> None:
     await stage.price("50.00")
     first = await stage.order(limit="40.00")
     await stage.until_standing(first, "WORKING")
@@ -46,7 +46,7 @@ async def another_executor_compares_first_and_doubles_nothing(stage: Stage) -> N
 
 
 @scenario(has_client_ids)
-async def a_doubt_outlives_its_executor_and_doubles_nothing(stage: Stage) -> None:
+async def an_unknown_order_survives_its_executor_and_is_not_sent_twice(stage: Stage) -> None:
     await stage.price("50.00")
     await stage.faults(accept_then_reset=1, mute_ms=600_000, find_lag_ms=2_000)
     intent = await stage.order(limit="40.00")
@@ -57,7 +57,7 @@ async def a_doubt_outlives_its_executor_and_doubles_nothing(stage: Stage) -> Non
 
 
 @scenario()
-async def an_order_of_somebody_else_is_kept_as_such(stage: Stage) -> None:
+async def an_external_order_is_recorded_as_external(stage: Stage) -> None:
     await stage.price("50.00")
     async with stage.beside() as session:
         order = new_order(OrderType.MARKET, account_id=stage.account_id, symbol=stage.symbol, quantity=FOREIGN_QUANTITY)
@@ -73,7 +73,7 @@ async def an_order_of_somebody_else_is_kept_as_such(stage: Stage) -> None:
 
 
 @scenario()
-async def a_cancel_by_somebody_else_is_learned(stage: Stage) -> None:
+async def an_external_cancel_is_recorded(stage: Stage) -> None:
     await stage.price("50.00")
     intent = await stage.order(limit="40.00")
     await stage.until_standing(intent, "WORKING")

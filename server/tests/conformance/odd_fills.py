@@ -18,22 +18,22 @@ async def _fill_in_parts(stage: Stage, **faults: float) -> None:
 
 
 @scenario(gate=True)
-async def a_fill_that_is_told_twice_counts_once(stage: Stage) -> None:
+async def a_fill_that_is_reported_twice_counts_once(stage: Stage) -> None:
     await _fill_in_parts(stage, duplicate_fills=1)
 
 
 @scenario(gate=True)
-async def fills_that_are_told_backwards_are_all_counted(stage: Stage) -> None:
+async def fills_that_are_reported_in_reverse_order_all_count(stage: Stage) -> None:
     await _fill_in_parts(stage, reorder_fills=1)
 
 
 @scenario()
-async def fills_that_are_told_twice_and_backwards_are_counted_once(stage: Stage) -> None:
+async def fills_that_are_reported_twice_and_in_reverse_order_count_once(stage: Stage) -> None:
     await _fill_in_parts(stage, duplicate_fills=1, reorder_fills=1)
 
 
 @scenario()
-async def a_fill_may_be_told_before_the_answer(stage: Stage) -> None:
+async def a_fill_may_be_reported_before_the_reply(stage: Stage) -> None:
     await stage.price("50.00")
     await stage.faults(fill_before_ack=1)
     intent = await stage.order()
@@ -43,7 +43,7 @@ async def a_fill_may_be_told_before_the_answer(stage: Stage) -> None:
 
 
 @scenario()
-async def a_fill_after_the_cancel_was_told_counts(stage: Stage) -> None:
+async def a_fill_reported_after_the_cancel_counts(stage: Stage) -> None:
     await stage.price("50.00")
     await stage.faults(fill_after_cancel=1, late_ms=500)
     intent = await stage.order(limit="40.00")
@@ -53,7 +53,7 @@ async def a_fill_after_the_cancel_was_told_counts(stage: Stage) -> None:
 
 
 @scenario(tells_corrections)
-async def a_fill_that_is_taken_back_counts_no_more(stage: Stage) -> None:
+async def a_busted_fill_no_longer_counts(stage: Stage) -> None:
     await stage.faults(bust=1, late_ms=1_500)
     await stage.price("50.00", "4")
     intent = await stage.order(limit="50.00")
@@ -63,7 +63,7 @@ async def a_fill_that_is_taken_back_counts_no_more(stage: Stage) -> None:
 
 
 @scenario(tells_corrections)
-async def a_fill_that_is_corrected_counts_as_corrected(stage: Stage) -> None:
+async def a_corrected_fill_counts_with_its_new_values(stage: Stage) -> None:
     await stage.faults(correct=1, late_ms=1_500)
     await stage.price("50.00", "4")
     intent = await stage.order(limit="50.00")

@@ -32,7 +32,7 @@ async def a_replace_changes_the_price(stage: Stage) -> None:
 
 
 @scenario(replaces, gate=True)
-async def a_replaced_quantity_is_the_total_with_what_has_filled(stage: Stage) -> None:
+async def a_replaced_quantity_is_the_total_including_fills(stage: Stage) -> None:
     await stage.price("50.00", "4")
     intent = await stage.order(limit="50.00")
     await stage.until_standing(intent, "WORKING", filled="4")
@@ -44,7 +44,7 @@ async def a_replaced_quantity_is_the_total_with_what_has_filled(stage: Stage) ->
 
 
 @scenario(replaces)
-async def an_order_may_be_replaced_again_and_again(stage: Stage) -> None:
+async def an_order_can_be_replaced_several_times(stage: Stage) -> None:
     intent = await stage.resting()
     for limit in ("41.00", "41.50", "40.00"):
         await stage.replace(intent, "12", limit)
@@ -83,7 +83,7 @@ async def a_replace_that_is_faster_than_a_fill_wins(stage: Stage) -> None:
 
 
 @scenario(replaces)
-async def a_replace_that_missed_a_fill_means_the_total_all_the_same(stage: Stage) -> None:
+async def a_replace_sent_before_a_fill_was_known_still_means_the_total(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.faults(mute_ms=60_000)
     await stage.price("40.00", "4")
@@ -95,7 +95,7 @@ async def a_replace_that_missed_a_fill_means_the_total_all_the_same(stage: Stage
 
 
 @scenario(replaces)
-async def a_replace_of_an_order_that_ended_is_refused(stage: Stage) -> None:
+async def a_replace_of_an_order_that_has_ended_is_rejected(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.price("40.00")
     await stage.until_standing(intent, "FILLED", filled="10")
@@ -124,7 +124,7 @@ async def a_second_replace_waits_for_the_first(stage: Stage) -> None:
 
 
 @scenario(replaces)
-async def a_replace_that_was_refused_changes_nothing(stage: Stage) -> None:
+async def a_rejected_replace_changes_nothing(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.faults(replace_refuse=1)
     await stage.replace(intent, "12", "41.00")
@@ -144,27 +144,27 @@ async def _is_seen(stage: Stage, **faults: float) -> None:
 
 
 @scenario(replaces, gate=True)
-async def a_replace_that_was_done_before_the_connection_broke_is_seen(stage: Stage) -> None:
+async def a_replace_done_before_the_connection_broke_is_detected(stage: Stage) -> None:
     await _is_seen(stage, replace_then_reset=1)
 
 
 @scenario(replaces)
-async def a_replace_that_was_done_and_answered_with_an_error_is_seen(stage: Stage) -> None:
+async def a_replace_that_was_done_with_an_error_as_reply_is_detected(stage: Stage) -> None:
     await _is_seen(stage, error_500_after_replace=1)
 
 
 @scenario(replaces)
-async def a_replace_that_was_refused_in_unknown_words_and_done_is_seen(stage: Stage) -> None:
+async def a_replace_that_was_done_with_an_unknown_rejection_as_reply_is_detected(stage: Stage) -> None:
     await _is_seen(stage, refused_but_replaced=1)
 
 
 @scenario(replaces)
-async def a_replace_that_is_done_late_is_seen(stage: Stage) -> None:
+async def a_replace_that_is_done_late_is_detected(stage: Stage) -> None:
     await _is_seen(stage, replace_late=1, late_ms=1000)
 
 
 @scenario(replaces)
-async def a_replace_that_never_arrives_leaves_the_order_as_it_was(stage: Stage) -> None:
+async def a_replace_that_never_arrives_leaves_the_order_unchanged(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.faults(replace_hang=1)
     await stage.replace(intent, "12", "41.00")
@@ -174,7 +174,7 @@ async def a_replace_that_never_arrives_leaves_the_order_as_it_was(stage: Stage) 
 
 
 @scenario(replaces)
-async def a_replace_that_was_turned_away_unread_fails(stage: Stage) -> None:
+async def a_replace_rejected_by_a_rate_limit_fails(stage: Stage) -> None:
     intent = await stage.resting()
     await stage.faults(too_many_replaces=1)
     await stage.replace(intent, "12", "41.00")

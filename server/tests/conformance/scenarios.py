@@ -34,38 +34,38 @@ def scenario(*needs: Need, gate: bool = False) -> Callable[[Callable[[Stage], Aw
 
 
 def replaces(broker: BrokerDefinition) -> str | None:
-    return "it replaces no orders" if broker.capabilities.replace is ReplaceSupport.NONE else None
+    return "it does not replace orders" if broker.capabilities.replace is ReplaceSupport.NONE else None
 
 
 def has_client_ids(broker: BrokerDefinition) -> str | None:
     has_none = broker.capabilities.id_classes.get(ActionType.CREATE, IdClass.NONE) is IdClass.NONE
-    return "it knows no ids of its clients" if has_none else None
+    return "it does not store client order ids" if has_none else None
 
 
 def enforces_ids(broker: BrokerDefinition) -> str | None:
-    return None if broker.capabilities.may_repeat(ActionType.CREATE) else "it refuses no repeated id for good"
+    return None if broker.capabilities.may_repeat(ActionType.CREATE) else "it does not reject a repeated id permanently"
 
 
 def looks_up_every_order(broker: BrokerDefinition) -> str | None:
-    return None if broker.capabilities.look_up is LookUp.EVERY_ORDER else "it cannot be asked about every order"
+    return None if broker.capabilities.look_up is LookUp.EVERY_ORDER else "it cannot look up every order"
 
 
 def repeats_cancels(broker: BrokerDefinition) -> str | None:
-    return None if broker.capabilities.repeats_cancels else "a repeated cancel may do something new"
+    return None if broker.capabilities.repeats_cancels else "a repeated cancel may have another effect"
 
 
 def tells_corrections(broker: BrokerDefinition) -> str | None:
-    return None if broker.capabilities.tells_corrections else "it does not tell that a fill was taken back or corrected"
+    return None if broker.capabilities.tells_corrections else "it does not report busted or corrected fills"
 
 
 def leaves_doubt(broker: BrokerDefinition) -> str | None:
     """Nothing but a person can end the doubt about an order that never arrived."""
     every = broker.capabilities.look_up is LookUp.EVERY_ORDER
-    return "not to find an order there is proof" if every else None
+    return "a look-up that does not find an order is proof" if every else None
 
 
 def signs_in(broker: BrokerDefinition) -> str | None:
-    return "there is nothing to sign in to" if broker.credentials is None else None
+    return "it has no sign-in" if broker.credentials is None else None
 
 
 def demands_keys(broker: BrokerDefinition) -> str | None:
@@ -75,14 +75,14 @@ def demands_keys(broker: BrokerDefinition) -> str | None:
 
 def lets_keys_expire(broker: BrokerDefinition) -> str | None:
     kind = broker.credentials and broker.credentials.kind
-    return None if kind == "paper_key" else "it tells of no key that it has expired"
+    return None if kind == "paper_key" else "it does not report that a key has expired"
 
 
 def takes(*wanted: OrderType | TimeInForce) -> Need:
     def need(broker: BrokerDefinition) -> str | None:
         able = broker.capabilities
         missing = [word for word in wanted if word not in able.order_types | able.times_in_force]
-        return f"it takes no {missing[0]}" if missing else None
+        return f"it does not accept {missing[0]}" if missing else None
 
     return need
 

@@ -56,7 +56,7 @@ async def _with(stage: Stage, **changed: str) -> SignedIn | SignInRefused:
 
 
 @scenario(signs_in)
-async def a_wrong_secret_is_refused_in_the_words_of_the_broker(stage: Stage) -> None:
+async def a_wrong_secret_is_rejected_with_the_code_of_the_broker(stage: Stage) -> None:
     assert stage.definition.credentials is not None
     hidden = [each.name for each in stage.definition.credentials.fields if each.secret]
     refused = await _with(stage, **dict.fromkeys(hidden, "wrong"))
@@ -66,14 +66,14 @@ async def a_wrong_secret_is_refused_in_the_words_of_the_broker(stage: Stage) -> 
 
 
 @scenario(lets_keys_expire)
-async def a_key_that_has_expired_is_told_from_a_wrong_one(stage: Stage) -> None:
+async def an_expired_key_is_distinguished_from_a_wrong_one(stage: Stage) -> None:
     refused = await _with(stage, key_id="EXPIRED")
     assert isinstance(refused, SignInRefused), refused
     assert refused.expired
 
 
 @scenario(signs_in)
-async def a_key_tells_whose_it_is(stage: Stage) -> None:
+async def a_key_identifies_its_account(stage: Stage) -> None:
     other = AccountId(new_id())
     secrets = stage.loopback.secrets(other)
     assert secrets is not None
@@ -85,7 +85,7 @@ async def a_key_tells_whose_it_is(stage: Stage) -> None:
 
 
 @scenario(demands_keys)
-async def nothing_is_sent_for_an_account_that_signed_out(stage: Stage) -> None:
+async def nothing_is_sent_for_a_signed_out_account(stage: Stage) -> None:
     await stage.session.sign_out(stage.account_id)
     outcome = await stage.session.submit(
         new_order(OrderType.MARKET, account_id=stage.account_id, symbol=stage.symbol, quantity=Decimal(1))
@@ -96,12 +96,12 @@ async def nothing_is_sent_for_an_account_that_signed_out(stage: Stage) -> None:
 
 
 @scenario(has_client_ids)
-async def an_order_that_is_not_there_is_not_found(stage: Stage) -> None:
+async def an_order_that_does_not_exist_is_not_found(stage: Stage) -> None:
     assert await stage.session.find(stage.account_id, named(new_id().hex)) is None
 
 
 @scenario()
-async def an_order_that_ended_is_found_as_far_as_declared(stage: Stage) -> None:
+async def an_ended_order_is_found_if_the_broker_declares_it(stage: Stage) -> None:
     await stage.price("50.00")
     intent = await stage.order()
     await stage.until_standing(intent, "FILLED")
@@ -114,7 +114,7 @@ async def an_order_that_ended_is_found_as_far_as_declared(stage: Stage) -> None:
 
 
 @scenario(replaces)
-async def a_look_up_shows_the_terms_as_they_are_now(stage: Stage) -> None:
+async def a_look_up_shows_the_current_terms(stage: Stage) -> None:
     await stage.price("50.00")
     intent = await stage.order(limit="40.00")
     await stage.until_standing(intent, "WORKING")
@@ -148,7 +148,7 @@ async def a_list_is_complete_over_all_its_pages(stage: Stage) -> None:
 
 
 @scenario()
-async def a_list_begins_where_it_is_asked_to(stage: Stage) -> None:
+async def a_list_begins_at_the_requested_time(stage: Stage) -> None:
     await stage.price("50.00")
     for _ in range(3):
         await stage.until_standing(await stage.order("1"), "FILLED")
@@ -161,7 +161,7 @@ async def a_list_begins_where_it_is_asked_to(stage: Stage) -> None:
 
 
 @scenario()
-async def what_the_broker_says_is_held_is_what_was_traded(stage: Stage) -> None:
+async def positions_of_the_broker_equal_the_traded_quantities(stage: Stage) -> None:
     await stage.price("50.00", "4")
     intent = await stage.order(limit="50.00")
     await stage.until_standing(intent, "WORKING", filled="4")
@@ -171,7 +171,7 @@ async def what_the_broker_says_is_held_is_what_was_traded(stage: Stage) -> None:
 
 
 @scenario()
-async def what_is_traded_is_quoted_and_known(stage: Stage) -> None:
+async def a_traded_symbol_has_a_quote_and_an_instrument(stage: Stage) -> None:
     await stage.price("50.00")
     asked = [stage.symbol]
     (quote,) = await stage.session.quotes(stage.account_id, asked)
@@ -186,7 +186,7 @@ async def what_is_traded_is_quoted_and_known(stage: Stage) -> None:
 
 
 @scenario()
-async def prices_and_instruments_that_somebody_asks_about_are_kept(stage: Stage) -> None:
+async def requested_prices_and_instruments_are_stored(stage: Stage) -> None:
     await stage.price("50.00")
     pool, account = stage.harness.pool, stage.harness.tenant.account
     assert await PostgresMarketStore(pool).find_price(account, stage.symbol) is None
@@ -203,7 +203,7 @@ async def prices_and_instruments_that_somebody_asks_about_are_kept(stage: Stage)
 
 
 @scenario()
-async def what_is_held_is_compared_with_the_broker_s_word_and_needs_no_adjustment(stage: Stage) -> None:
+async def positions_equal_those_of_the_broker_and_need_no_adjustment(stage: Stage) -> None:
     await stage.price("50.00", "4")
     await stage.until_standing(await stage.order(limit="50.00"), "WORKING", filled="4")
     await stage.restart()

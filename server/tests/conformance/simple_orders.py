@@ -67,7 +67,7 @@ async def a_stop_limit_order_waits_for_both_its_prices(stage: Stage) -> None:
 
 
 @scenario()
-async def every_time_in_force_that_is_declared_is_taken(stage: Stage) -> None:
+async def every_declared_time_in_force_is_accepted(stage: Stage) -> None:
     await stage.price("50.00")
     kinds = sorted(stage.able.times_in_force)
     for kind in kinds:
@@ -80,14 +80,14 @@ async def every_time_in_force_that_is_declared_is_taken(stage: Stage) -> None:
 
 
 @scenario(takes(TimeInForce.IMMEDIATE_OR_CANCEL))
-async def what_is_not_filled_at_once_expires(stage: Stage) -> None:
+async def the_unfilled_rest_of_an_immediate_order_expires(stage: Stage) -> None:
     await stage.price("50.00", "4")
     intent = await stage.order(limit="50.00", time_in_force=TimeInForce.IMMEDIATE_OR_CANCEL)
     await stage.until_standing(intent, "EXPIRED", "CANCELED", filled="4")
 
 
 @scenario(takes(TimeInForce.DAY))
-async def an_order_of_the_day_ends_with_it(stage: Stage) -> None:
+async def a_day_order_ends_at_the_close(stage: Stage) -> None:
     await stage.price("50.00", "4")
     intent = await stage.order(limit="50.00", time_in_force=TimeInForce.DAY)
     await stage.until_standing(intent, "WORKING", filled="4")
@@ -113,7 +113,7 @@ async def a_price_is_exact(stage: Stage) -> None:
 
 
 @scenario(gate=True)
-async def a_refusal_keeps_the_words_of_the_broker(stage: Stage) -> None:
+async def a_rejection_has_the_text_of_the_broker(stage: Stage) -> None:
     await stage.faults(refuse=1)
     await stage.order()
     action = await stage.until_action("REFUSED")
@@ -123,7 +123,7 @@ async def a_refusal_keeps_the_words_of_the_broker(stage: Stage) -> None:
 
 
 @scenario()
-async def an_order_beyond_the_buying_power_is_refused(stage: Stage) -> None:
+async def an_order_beyond_the_buying_power_is_rejected(stage: Stage) -> None:
     await stage.price("50.00")
     await stage.cash("100")
     await stage.order()

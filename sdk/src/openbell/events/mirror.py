@@ -128,10 +128,10 @@ class Mirror(_MirrorView):
     ) -> None:
         self.close()
 
-    def wait(self, told: Callable[[Book], bool], timeout: float = WAIT_SECONDS) -> None:
-        """Wait until `told` returns true; raises TimeoutError after `timeout` seconds, or the stream's error."""
+    def wait(self, condition: Callable[[Book], bool], timeout: float = WAIT_SECONDS) -> None:
+        """Wait until `condition` returns true; raises TimeoutError after `timeout` seconds, or the stream's error."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._is_met(told), timeout):
+            if not self._changed.wait_for(lambda: self._is_met(condition), timeout):
                 raise TimeoutError(f"the condition was not true within {timeout:g} seconds")
         assert self._current is self._book
 
@@ -176,10 +176,10 @@ class AsyncMirror(_MirrorView):
     ) -> None:
         await self.close()
 
-    async def wait(self, told: Callable[[Book], bool], timeout: float = WAIT_SECONDS) -> None:
-        """Wait until `told` returns true; raises TimeoutError after `timeout` seconds, or the stream's error."""
+    async def wait(self, condition: Callable[[Book], bool], timeout: float = WAIT_SECONDS) -> None:
+        """Wait until `condition` returns true; raises TimeoutError after `timeout` seconds, or the stream's error."""
         async with asyncio.timeout(timeout), self._changed:
-            await self._changed.wait_for(lambda: self._is_met(told))
+            await self._changed.wait_for(lambda: self._is_met(condition))
         assert self._current is self._book
 
     async def close(self) -> None:

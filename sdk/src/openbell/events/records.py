@@ -47,7 +47,7 @@ class IntentAction(Record, frozen=True, kw_only=True):
     reason: Reason | None = None
     # Present if the evidence of an action that stays UNKNOWN changed.
     unknown: Unknown | None = None
-    # The terms that a CREATE or REPLACE asks for, when it is recorded.
+    # The requested terms of a CREATE or REPLACE, in the event that reports its recording.
     symbol: str | None = None
     order_side: str | None = None
     order_type: str | None = None
@@ -58,7 +58,7 @@ class IntentAction(Record, frozen=True, kw_only=True):
 
 
 class IntentRefused(Record, frozen=True, kw_only=True):
-    """A command that a control refused and that was therefore not recorded, with what it asked for."""
+    """A command that a control refused, with the requested terms. It was not recorded."""
 
     receipt_id: str
     codes: tuple[str, ...] = ()

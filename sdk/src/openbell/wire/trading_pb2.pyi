@@ -56,25 +56,25 @@ class _Start:
 class _StartEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Start.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     START_UNSPECIFIED: _Start.ValueType  # 0
-    """Like LIVE."""
+    """The same as START_LIVE."""
     START_LIVE: _Start.ValueType  # 1
-    """With what happens from now on."""
+    """Events from now on."""
     START_PRIMED: _Start.ValueType  # 2
-    """With what stands now (working orders, what is held), then what happens from that moment on."""
+    """A snapshot of open orders and positions, then the events after it."""
     START_BEGINNING: _Start.ValueType  # 3
-    """With the oldest event that is kept."""
+    """The oldest stored event."""
 
 class Start(_Start, metaclass=_StartEnumTypeWrapper):
-    """Where a subscription without a resume token begins."""
+    """Where a subscription without a resume token starts."""
 
 START_UNSPECIFIED: Start.ValueType  # 0
-"""Like LIVE."""
+"""The same as START_LIVE."""
 START_LIVE: Start.ValueType  # 1
-"""With what happens from now on."""
+"""Events from now on."""
 START_PRIMED: Start.ValueType  # 2
-"""With what stands now (working orders, what is held), then what happens from that moment on."""
+"""A snapshot of open orders and positions, then the events after it."""
 START_BEGINNING: Start.ValueType  # 3
-"""With the oldest event that is kept."""
+"""The oldest stored event."""
 Global___Start: _TypeAlias = Start  # noqa: Y015
 
 @_typing.final
@@ -90,7 +90,7 @@ class Subscribe(_message.Message):
     trading_account_id: _builtins.str
     """Empty: every account of the caller's organization that the caller may follow."""
     resume_token: _builtins.str
-    """The token of the last frame seen; the stream goes on with what came after it. Not together with start."""
+    """The token of the last frame that was received; the stream continues with the next event. Not together with start."""
     start: Global___Start.ValueType
     subscription_id: _builtins.str
     """The client's own label, on every frame of the subscription."""
@@ -98,7 +98,7 @@ class Subscribe(_message.Message):
     def subscriptions(self) -> _containers.RepeatedScalarFieldContainer[Global___EventType.ValueType]: ...
     @_builtins.property
     def symbols(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Only events about these symbols, and those that are about none; empty: all."""
+        """Only events of these symbols, and events without a symbol. Empty: all events."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class StreamEventsRequest(_message.Message):
 
     @_builtins.property
     def unsubscribe(self) -> Global___Unsubscribe:
-        """Answered by an ended frame, after which no other of the subscription comes."""
+        """Confirmed by an ended frame, which is the last frame of the subscription."""
 
     def __init__(
         self,
@@ -195,16 +195,16 @@ class TradingEvent(_message.Message):
     INTENT_REFUSED_FIELD_NUMBER: _builtins.int
     account_id: _builtins.str
     account_seq: _builtins.int
-    """1, 2, 3 … without gaps over all events of the account; a subscription that filters checks prev_seq. What a PRIMED
-    subscription begins with has the number that it is true at.
+    """1, 2, 3 … without gaps over all events of the account. If you filter events, use prev_seq to detect gaps. Frames of
+    the snapshot of a PRIMED subscription have the number of the last event that the snapshot includes.
     """
     prev_seq: _builtins.int
-    """account_seq of the event of this account sent before this one on this subscription, or of the point it began at."""
+    """account_seq of the previous event of this account on this subscription, or of the position where it started."""
     resume_token: _builtins.str
-    """Of a subscription to an organization: on heartbeats and on at least every hundredth event, else empty."""
+    """For a subscription to an organization: only on heartbeats and on at least every hundredth event."""
     subscription_id: _builtins.str
     event_id: _builtins.str
-    """The same for an event on every transport; empty on frames that are no events."""
+    """The same for an event on every transport; empty on frames that are not events."""
     @_builtins.property
     def occurred_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -227,7 +227,7 @@ class TradingEvent(_message.Message):
     def control_changed(self) -> Global___ControlChanged: ...
     @_builtins.property
     def broker_position(self) -> Global___BrokerPosition:
-        """Only in what a PRIMED subscription begins with."""
+        """Only in the snapshot of a PRIMED subscription."""
 
     @_builtins.property
     def primed(self) -> Global___Primed: ...
@@ -277,7 +277,7 @@ Global___TradingEvent: _TypeAlias = TradingEvent  # noqa: Y015
 
 @_typing.final
 class Subscribed(_message.Message):
-    """First frame of every subscription: from here on nothing is missed."""
+    """The first frame of every subscription: no event after its account_seq is missed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -287,7 +287,7 @@ class Subscribed(_message.Message):
     ORGANIZATION_FIELD_NUMBER: _builtins.int
     start: Global___Start.ValueType
     organization: _builtins.bool
-    """Whether it is about every account of the organization."""
+    """Whether the subscription covers every account of the organization."""
     @_builtins.property
     def subscriptions(self) -> _containers.RepeatedScalarFieldContainer[Global___EventType.ValueType]: ...
     @_builtins.property
@@ -310,7 +310,7 @@ Global___Subscribed: _TypeAlias = Subscribed  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
-    """Sent when nothing else is: quiet is not dead. Everything that matches up to account_seq has been sent."""
+    """Sent after ten seconds without events: the stream is alive, and every matching event up to account_seq was sent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -357,7 +357,7 @@ Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
 class BrokerOrder(_message.Message):
-    """The order of an intent after the broker or an outcome changed it."""
+    """The order of an intent, after a report of the broker or the outcome of a command changed it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -402,7 +402,7 @@ class BrokerOrder(_message.Message):
     def reason(self) -> Global___Reason: ...
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What is worth a look, in the words of docs/lifecycle.md; the reason tells the first of them where there is no other."""
+        """Unusual facts, as listed in docs/lifecycle.md. If there is no other reason, the reason is the first notice."""
 
     def __init__(
         self,
@@ -452,7 +452,7 @@ Global___BrokerOrder: _TypeAlias = BrokerOrder  # noqa: Y015
 
 @_typing.final
 class IntentAction(_message.Message):
-    """An action when it is recorded (state QUEUED), when its outcome is known, and when it is not (UNKNOWN)."""
+    """An action when it is recorded (QUEUED), when its outcome is known, and when its outcome is not known (UNKNOWN)."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -478,7 +478,7 @@ class IntentAction(_message.Message):
     status: _builtins.str
     client_reference_id: _builtins.str
     symbol: _builtins.str
-    """The terms that a CREATE or REPLACE asks for, when it is recorded."""
+    """The requested terms of a CREATE or REPLACE, in the event that reports its recording."""
     order_side: _builtins.str
     order_type: _builtins.str
     quantity: _builtins.str
@@ -489,7 +489,7 @@ class IntentAction(_message.Message):
     def reason(self) -> Global___Reason: ...
     @_builtins.property
     def unknown(self) -> Global___Unknown:
-        """Where something was done about an action that stays UNKNOWN; reason tells what."""
+        """Present if something was done to settle an action that stays UNKNOWN; reason has the code of it."""
 
     def __init__(
         self,
@@ -535,7 +535,7 @@ Global___IntentAction: _TypeAlias = IntentAction  # noqa: Y015
 
 @_typing.final
 class Unknown(_message.Message):
-    """What is known of an outcome that is not."""
+    """What is known about an action whose outcome is UNKNOWN."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -544,14 +544,14 @@ class Unknown(_message.Message):
     WRITES_FIELD_NUMBER: _builtins.int
     SETTLES_BY_FIELD_NUMBER: _builtins.int
     writes: _builtins.int
-    """How often the command may have been written to the broker."""
+    """How often the command may have been sent to the broker."""
     settles_by: _builtins.str
-    """What would settle it at this broker, in words."""
+    """What would settle it at this broker, as a sentence."""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def flagged_at(self) -> _timestamp_pb2.Timestamp:
-        """Since when somebody was asked to look at it."""
+        """When the action was flagged for an operator."""
 
     def __init__(
         self,
@@ -573,7 +573,7 @@ Global___Unknown: _TypeAlias = Unknown  # noqa: Y015
 
 @_typing.final
 class AccountChanged(_message.Message):
-    """The account, or what it signs in with at its broker, after a change; or a warning of one to come, which reason tells."""
+    """A change of the account or of its broker credential, or a warning before the credential expires; see reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -583,15 +583,15 @@ class AccountChanged(_message.Message):
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     version: _builtins.int
-    """The account's, after the change."""
+    """The version of the account after the change."""
     credential_status: _builtins.str
     @_builtins.property
     def changed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What changed, by the names under which the account and its credential are read; empty for a warning."""
+        """The changed fields of the account or the credential, as named in the REST interface; empty for a warning."""
 
     @_builtins.property
     def expires_at(self) -> _timestamp_pb2.Timestamp:
-        """When the credential runs out, if that is known."""
+        """When the credential expires, if known."""
 
     @_builtins.property
     def reason(self) -> Global___Reason: ...
@@ -621,7 +621,9 @@ Global___AccountChanged: _TypeAlias = AccountChanged  # noqa: Y015
 
 @_typing.final
 class ExternalOrder(_message.Message):
-    """An order at the broker that nobody asked for here, when it is found and when it changes; what it fills counts."""
+    """An order at the broker that was not submitted through Openbell, when it is found and after each change. Its fills
+    count in the position.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -639,7 +641,7 @@ class ExternalOrder(_message.Message):
     ACCEPTED_AT_FIELD_NUMBER: _builtins.int
     broker_order_id: _builtins.str
     client_order_id: _builtins.str
-    """As the broker has it; one of ours where a restored database had forgotten the order."""
+    """As the broker reports it. It is an id of ours if a restored database does not contain the order."""
     symbol: _builtins.str
     order_side: _builtins.str
     order_type: _builtins.str
@@ -688,7 +690,7 @@ Global___ExternalOrder: _TypeAlias = ExternalOrder  # noqa: Y015
 
 @_typing.final
 class PositionAdjusted(_message.Message):
-    """What an account holds was set to what its broker says: executions do not explain the difference."""
+    """A position was set to the value that the broker reports, because executions do not explain the difference."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -698,10 +700,10 @@ class PositionAdjusted(_message.Message):
     CAUSE_FIELD_NUMBER: _builtins.int
     symbol: _builtins.str
     before: _builtins.str
-    """Less than nothing where it is short."""
+    """Negative if short."""
     after: _builtins.str
     cause: _builtins.str
-    """OPENING: it was there before the account was first compared; UNEXPLAINED: the broker does not say why."""
+    """OPENING: the position existed before the account was first compared. UNEXPLAINED: the broker gives no reason."""
     def __init__(
         self,
         *,
@@ -720,7 +722,7 @@ Global___PositionAdjusted: _TypeAlias = PositionAdjusted  # noqa: Y015
 
 @_typing.final
 class BrokerTrade(_message.Message):
-    """An execution that the broker told of, or took back."""
+    """An execution that the broker reported, busted or corrected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -741,22 +743,22 @@ class BrokerTrade(_message.Message):
     FEE_FIELD_NUMBER: _builtins.int
     intent_id: _builtins.str
     execution_id: _builtins.str
-    """The broker's."""
+    """The broker's id."""
     client_order_id: _builtins.str
     client_reference_id: _builtins.str
     symbol: _builtins.str
     order_side: _builtins.str
     kind: _builtins.str
-    """NORMAL; BUST: the broker took the execution back; CORRECTION: it was another quantity or price."""
+    """NORMAL. BUST: the broker cancelled the execution. CORRECTION: the broker changed its quantity or price."""
     quantity: _builtins.str
     price: _builtins.str
     cumulative_quantity: _builtins.str
-    """Of the order, after it."""
+    """Of the order, after this execution."""
     leaves_quantity: _builtins.str
     position: _builtins.str
-    """What the account holds of the symbol after it; less than nothing where it is short."""
+    """The account's position in the symbol after this execution; negative if short."""
     fee: _builtins.str
-    """Where the broker tells one."""
+    """Present if the broker reports it."""
     @_builtins.property
     def broker_order_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -806,16 +808,16 @@ class ControlChanged(_message.Message):
     PRINCIPAL_TYPE_FIELD_NUMBER: _builtins.int
     PRINCIPAL_ID_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """account or symbol, and what is above them where the change reaches the account."""
+    """The scope where the control was set: the account, one of its symbols, or a wider scope that covers the account."""
     subject: _builtins.str
-    """The symbol or the key, where the scope is one."""
+    """The symbol or the API key, if the scope is one of these."""
     code: _builtins.str
     """As in docs/control-kinds.md."""
     change: _builtins.str
     """CREATED, CHANGED, REMOVED or EXPIRED."""
     version: _builtins.int
     status: _builtins.str
-    """The switch's, where it is one: ACTIVE, REDUCE_ONLY or HALTED."""
+    """Of a switch: ACTIVE, REDUCE_ONLY or HALTED."""
     reason: _builtins.str
     principal_type: _builtins.str
     principal_id: _builtins.str
@@ -843,7 +845,7 @@ Global___ControlChanged: _TypeAlias = ControlChanged  # noqa: Y015
 
 @_typing.final
 class IntentRefused(_message.Message):
-    """A command that a control refused and that was therefore not recorded, with what it asked for."""
+    """A command that a control refused, with its requested terms. It was not recorded."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -901,7 +903,7 @@ Global___IntentRefused: _TypeAlias = IntentRefused  # noqa: Y015
 
 @_typing.final
 class BrokerPosition(_message.Message):
-    """What the account holds of one symbol, at the number the frame has."""
+    """The account's position in one symbol, at the account_seq of the frame."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -910,7 +912,7 @@ class BrokerPosition(_message.Message):
     UPDATED_AT_FIELD_NUMBER: _builtins.int
     symbol: _builtins.str
     quantity: _builtins.str
-    """Less than nothing where it is short."""
+    """Negative if short."""
     @_builtins.property
     def updated_at(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -930,7 +932,7 @@ Global___BrokerPosition: _TypeAlias = BrokerPosition  # noqa: Y015
 
 @_typing.final
 class Primed(_message.Message):
-    """All that stands was sent; what follows happened after account_seq."""
+    """The snapshot is complete; the following events have a higher account_seq."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -954,7 +956,7 @@ Global___Primed: _TypeAlias = Primed  # noqa: Y015
 
 @_typing.final
 class Gap(_message.Message):
-    """Events that matched, or may have, are no longer kept: those from first to last are missing."""
+    """The events from first_seq to last_seq are no longer stored; some of them may have matched the subscription."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -964,7 +966,7 @@ class Gap(_message.Message):
     first_seq: _builtins.int
     last_seq: _builtins.int
     reason: _builtins.str
-    """RETENTION: they are older than what is kept. DELETED: they were removed from the database in another way."""
+    """RETENTION: they were older than the retention time. DELETED: they were removed from the database in another way."""
     def __init__(
         self,
         *,
@@ -982,8 +984,8 @@ Global___Gap: _TypeAlias = Gap  # noqa: Y015
 
 @_typing.final
 class Error(_message.Message):
-    """Why the stream, or one subscription of it, ends; resume with the last token. Or why what was asked for with this label
-    is not done: label_taken leaves the subscription that has the label as it is.
+    """Why the stream or one subscription ends: resume with the last token. Or why a request with this label was refused:
+    with label_taken, the open subscription that has the label continues.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1012,7 +1014,7 @@ Global___Error: _TypeAlias = Error  # noqa: Y015
 
 @_typing.final
 class Ended(_message.Message):
-    """The subscription was ended, as asked."""
+    """The subscription ended because of an unsubscribe."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -50,16 +50,17 @@ class TradingServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def SubscribeEvents(self, request, context):
-        """Events of one account or of an organization's, in order, without gaps: live, primed, from the beginning or a token.
+        """Events of one account, or of all accounts of an organization. The events of each account are in order and without
+        gaps. The stream starts live, with a snapshot, at the oldest event, or after a resume token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamEvents(self, request_iterator, context):
-        """Up to 100 such subscriptions in one call, each with a subscription_id, which is on every frame of it. What is wrong
-        with one request is told by an error frame with its label, and the others go on. Who closes its side keeps the
-        subscriptions that are open; the call ends when the last of them does, at once where there is none.
+        """Up to 100 subscriptions in one call. Every frame has the subscription_id (the label) of its subscription. An error
+        frame with the label reports an invalid request; other subscriptions continue. If the client closes its side, open
+        subscriptions continue, and the call ends when the last of them ends, or at once if none is open.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -32,22 +32,26 @@ class TradingServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TradingServiceAsyncStub: ...
     SubscribeEvents: _grpc.UnaryStreamMultiCallable[_trading_pb2.Subscribe, _trading_pb2.TradingEvent]
-    """Events of one account or of an organization's, in order, without gaps: live, primed, from the beginning or a token."""
+    """Events of one account, or of all accounts of an organization. The events of each account are in order and without
+    gaps. The stream starts live, with a snapshot, at the oldest event, or after a resume token.
+    """
     StreamEvents: _grpc.StreamStreamMultiCallable[_trading_pb2.StreamEventsRequest, _trading_pb2.TradingEvent]
-    """Up to 100 such subscriptions in one call, each with a subscription_id, which is on every frame of it. What is wrong
-    with one request is told by an error frame with its label, and the others go on. Who closes its side keeps the
-    subscriptions that are open; the call ends when the last of them does, at once where there is none.
+    """Up to 100 subscriptions in one call. Every frame has the subscription_id (the label) of its subscription. An error
+    frame with the label reports an invalid request; other subscriptions continue. If the client closes its side, open
+    subscriptions continue, and the call ends when the last of them ends, or at once if none is open.
     """
 
 @_typing.type_check_only
 class TradingServiceAsyncStub(TradingServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     SubscribeEvents: _aio.UnaryStreamMultiCallable[_trading_pb2.Subscribe, _trading_pb2.TradingEvent]  # type: ignore[assignment]
-    """Events of one account or of an organization's, in order, without gaps: live, primed, from the beginning or a token."""
+    """Events of one account, or of all accounts of an organization. The events of each account are in order and without
+    gaps. The stream starts live, with a snapshot, at the oldest event, or after a resume token.
+    """
     StreamEvents: _aio.StreamStreamMultiCallable[_trading_pb2.StreamEventsRequest, _trading_pb2.TradingEvent]  # type: ignore[assignment]
-    """Up to 100 such subscriptions in one call, each with a subscription_id, which is on every frame of it. What is wrong
-    with one request is told by an error frame with its label, and the others go on. Who closes its side keeps the
-    subscriptions that are open; the call ends when the last of them does, at once where there is none.
+    """Up to 100 subscriptions in one call. Every frame has the subscription_id (the label) of its subscription. An error
+    frame with the label reports an invalid request; other subscriptions continue. If the client closes its side, open
+    subscriptions continue, and the call ends when the last of them ends, or at once if none is open.
     """
 
 class TradingServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -57,7 +61,9 @@ class TradingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trading_pb2.Subscribe,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_trading_pb2.TradingEvent], _abc.AsyncIterator[_trading_pb2.TradingEvent]]:
-        """Events of one account or of an organization's, in order, without gaps: live, primed, from the beginning or a token."""
+        """Events of one account, or of all accounts of an organization. The events of each account are in order and without
+        gaps. The stream starts live, with a snapshot, at the oldest event, or after a resume token.
+        """
 
     @_abc_1.abstractmethod
     def StreamEvents(
@@ -65,9 +71,9 @@ class TradingServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_trading_pb2.StreamEventsRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_trading_pb2.TradingEvent], _abc.AsyncIterator[_trading_pb2.TradingEvent]]:
-        """Up to 100 such subscriptions in one call, each with a subscription_id, which is on every frame of it. What is wrong
-        with one request is told by an error frame with its label, and the others go on. Who closes its side keeps the
-        subscriptions that are open; the call ends when the last of them does, at once where there is none.
+        """Up to 100 subscriptions in one call. Every frame has the subscription_id (the label) of its subscription. An error
+        frame with the label reports an invalid request; other subscriptions continue. If the client closes its side, open
+        subscriptions continue, and the call ends when the last of them ends, or at once if none is open.
         """
 
 def add_TradingServiceServicer_to_server(servicer: TradingServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -52,7 +52,7 @@ class LocalServer:
 def find_program(
     variable: str, name: str, candidates: Iterable[Path], is_usable: Callable[[Path], bool], how: str
 ) -> Path:
-    """The place that the variable names, else the first candidate that is usable; `how` says how to install one."""
+    """The place that the variable names, else the first candidate that is usable; `how` is how to install one."""
     if named := os.environ.get(variable):
         if not is_usable(Path(named)):
             raise ChildFailed(f"{variable} is {named}, which is not {name} or newer.")

@@ -48,7 +48,7 @@ def watch_followers(operations: Operations, count: Callable[[], int]) -> None:
 
 
 def watch_pruning(operations: Operations) -> Callable[[int], None]:
-    about = "Events that this process removed because they had been kept for long enough."
+    about = "Events that this process removed because they were older than the retention time."
     return operations.instruments.counter("openbell_events_pruned_total", about).inc
 
 
@@ -56,7 +56,7 @@ def watch_rounds(operations: Operations) -> ObserveRound:
     """Count the relay's rows by queue, and trace each batch that had rows."""
     rows = operations.instruments.counter(
         "openbell_relay_rows_total",
-        "Rows of a queue: claimed by this process, completed, released for a later try, and of these failed for good.",
+        "Rows of a queue: claimed by this process, completed, released (failed ones included), or failed permanently.",
         *("queue", "result"),
     )
 

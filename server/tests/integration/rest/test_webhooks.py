@@ -11,7 +11,7 @@ import pytest
 
 from openbell.webhooks import verify
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Trouble
+from openbell_server.application.webhooks.ports.posting import Answer, DeliveryFailure, NotDelivered
 from openbell_server.application.webhooks.send_test_message import TRIES_MAX
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.caps import CAPS
@@ -329,7 +329,7 @@ async def test_a_test_message_is_signed_sent_at_once_and_changes_no_lane(
         }
         assert (url, sent["type"], sent["event_id"]) == (webhook["url"], "webhook.test", headers["webhook-id"])
         assert millis >= 0
-        posts.answer = NotDelivered(Trouble.TIMED_OUT, "no whole answer within 10 s")
+        posts.answer = NotDelivered(DeliveryFailure.TIMED_OUT, "no whole answer within 10 s")
         told = (await act(sending, tenant, webhook["id"], "test")).json()
         assert (told["error"], "status" in told) == ("TIMED_OUT", False)
         posts.answer = Answer(204)

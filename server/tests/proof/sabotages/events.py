@@ -50,7 +50,7 @@ FAULTS: Final = (
         tests=("integration/rest/test_events.py::test_pages_join_and_every_event_says_which_came_before",),
     ),
     FunctionFault(
-        name="pruning leaves a hole behind an event that is kept",
+        name="pruning leaves a gap after an event that is not removed",
         function="prune_events",
         old="min(o.event_no) filter (where o.occurred_at >= v_before) - 1, ",
         new="max(o.event_no) filter (where o.occurred_at < v_before), ",

@@ -24,7 +24,7 @@ def test_only_enforced_ids_are_said_to_be_written_again(
 ) -> None:
     sentence = SETTLES_BY[command, look_up, id_class]
     provable = command is ActionType.REPLACE or (command is ActionType.CREATE and look_up is LookUp.EVERY_ORDER)
-    assert ("written again with the same id" in sentence) == (provable and id_class is IdClass.ENFORCED)
+    assert ("sent again with the same id" in sentence) == (provable and id_class is IdClass.ENFORCED)
 
 
 @pytest.mark.parametrize(("look_up", "id_class"), list(product(LookUp, IdClass)))

@@ -45,7 +45,7 @@ def test_the_committed_page_of_commands_is_made_of_both_programs() -> None:
 def test_the_committed_page_of_grpc_is_made_of_the_proto() -> None:
     page = page_of("grpc_reference")(PROTO)
     assert (DOCS / "grpc-reference.md").read_text() == page, "run make generate"
-    assert "- `resume_token` = 3, `string`. The token of the last frame seen;" in page
+    assert "- `resume_token` = 3, `string`. The token of the last frame that was received;" in page
 
 
 def test_a_line_of_the_proto_that_is_not_understood_fails() -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import httpcore
 
-from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Trouble
+from openbell_server.application.webhooks.ports.posting import Answer, DeliveryFailure, NotDelivered
 from openbell_server.bounded_http import BoundedNetwork, trusted_tls
 from openbell_server.domain.events.webhook_targets import TargetRefused, check_address, is_private_allowed, target_of
 
@@ -132,9 +132,9 @@ class WebhookPoster:
                     body,
                 )
         except TargetRefused as refusal:
-            raise NotDelivered(Trouble.TARGET_REFUSED, f"the url {refusal}") from None
+            raise NotDelivered(DeliveryFailure.TARGET_REFUSED, f"the url {refusal}") from None
         except TimeoutError:
-            raise NotDelivered(Trouble.TIMED_OUT, f"no whole answer within {self._whole_seconds:g} s") from None
+            raise NotDelivered(DeliveryFailure.TIMED_OUT, f"no whole answer within {self._whole_seconds:g} s") from None
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
             raise NotDelivered(_trouble(error), f"{type(error).__name__}: {error}".removesuffix(": ")) from None
 
@@ -164,10 +164,10 @@ def _is_followed(response: httpcore.Response) -> bool:
     return bool(more)
 
 
-def _trouble(error: Exception) -> Trouble:
+def _trouble(error: Exception) -> DeliveryFailure:
     if isinstance(error, httpcore.TimeoutException):
-        return Trouble.TIMED_OUT
-    return Trouble.NOT_REACHED if isinstance(error, httpcore.ConnectError) else Trouble.BROKEN_ANSWER
+        return DeliveryFailure.TIMED_OUT
+    return DeliveryFailure.NOT_REACHED if isinstance(error, httpcore.ConnectError) else DeliveryFailure.BROKEN_ANSWER
 
 
 def _retry_after(headers: Iterable[tuple[bytes, bytes]], now: float) -> float:

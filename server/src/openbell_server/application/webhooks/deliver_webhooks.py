@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from openbell_server.application.events.event_json import event_document
-from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered, Poster, Trouble
+from openbell_server.application.webhooks.ports.posting import Answer, DeliveryFailure, NotDelivered, Poster
 from openbell_server.domain.events.account_events import AccountEvent, EventKind, gap_reason
 from openbell_server.domain.events.webhook_signatures import signed_headers
 from openbell_server.domain.events.webhooks import secret_of
@@ -67,7 +67,7 @@ class Tried:
     message_id: str
     duration_millis: int
     status: int | None = None
-    trouble: Trouble | None = None
+    trouble: DeliveryFailure | None = None
     message: str | None = None
     retry_after: float = 0.0
 
@@ -169,7 +169,7 @@ async def try_once(
         answer = await post(organization_id, webhook_id, destination, message_id, document)
         status, retry_after = answer.status, answer.retry_after
         if not answer.is_taken:
-            trouble, message = Trouble.NOT_TAKEN, f"it answered {status}"
+            trouble, message = DeliveryFailure.NOT_TAKEN, f"it answered {status}"
     except NotDelivered as error:
         trouble, message = error.trouble, str(error)[:ERROR_LENGTH_MAX]
     return Tried(

@@ -152,7 +152,7 @@ def _is_replaced_by(earlier: AlpacaOrder, order: AlpacaOrder) -> bool:
 async def _get_order(account: AlpacaAccount, order_id: str) -> AlpacaOrder:
     order = await account.order(order_id)
     if order is None:
-        raise ChainBroken(f"order {order_id} was told of, and is not there")
+        raise ChainBroken(f"order {order_id} is part of a chain, but the broker does not find it")
     return order
 
 

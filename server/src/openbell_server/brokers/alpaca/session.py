@@ -76,7 +76,9 @@ _NOT_TRADING: Final = frozenset(
 )
 # A replace first queries the filled quantity; time must remain to send it.
 _LOOK_SECONDS: Final = 1.5
-_NO_BROKER_ID: Final = "the broker ends and changes orders by its own ids only, and has told none for this one"
+_NO_BROKER_ID: Final = (
+    "the broker cancels and replaces orders only by its own id, and has not reported one for this order"
+)
 
 
 class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
@@ -104,7 +106,7 @@ class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
             return SignInRefused(str(error.code or reply.status), error.message)
         body = read(reply, AccountBody)
         if body.status in _NOT_TRADING:
-            return SignInRefused(body.status, f"Alpaca says that the account is {body.status}.")
+            return SignInRefused(body.status, f"Alpaca reports that the account is {body.status}.")
         if body.status != "ACTIVE":
             raise UnreadableAnswer(f"an account that is {body.status}")
         self._accounts.enter(account)
@@ -143,12 +145,12 @@ class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
         except SlowDown as slow_down:
             return NotSent(str(slow_down), slow_down.retry_after)
         except look_ups.LOOK_UP_ERRORS as trouble:
-            return NotSent(f"the broker does not tell how much has filled: {describe_error(trouble)}")
+            return NotSent(f"the filled quantity could not be read from the broker: {describe_error(trouble)}")
         remaining = EXACT.subtract(terms.quantity, max(replacement.filled_quantity, filled))
         if remaining <= 0:
-            return NotSent("as much has filled as is asked for")
+            return NotSent("the filled quantity has reached the requested quantity")
         if datetime.now(UTC) > replacement.valid_until:
-            return NotSent("the broker told too late how much has filled")
+            return NotSent("the broker reported the filled quantity too late")
         body = ReplacementBody(
             client_order_id=replacement.client_order_id,
             qty=decimal_text(remaining),
@@ -173,11 +175,9 @@ class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
             try:
                 chain = await look_ups.chain_by_id(account, order_id, order.broker_order_ids)
             except look_ups.LOOK_UP_ERRORS as trouble:
-                return Unknown(
-                    f"whether another order is in the place of this one is not told: {describe_error(trouble)}"
-                )
+                return Unknown(f"it is not known whether another order replaced this one: {describe_error(trouble)}")
             if chain.tip.id != order_id:
-                return Unknown("another order is in the place of the one that could not be cancelled")
+                return Unknown("another order replaced the one that could not be cancelled")
         return outcome
 
     async def find(self, account_id: AccountId, order: OrderName) -> OrderReport | None:

@@ -26,7 +26,7 @@ _RETRY_AFTER_SECONDS: Final = 2
 # Limits for delayed work and counted commands; both are dropped at these limits and at exit.
 _LATE_MAX: Final = 1_000
 _KEPT_MAX: Final = 100_000
-_DENIED: Final = {"code": "order_not_permitted", "text": "the fault plan says no to what was done"}
+_DENIED: Final = {"code": "order_not_permitted", "text": "rejected by the fault plan, although it was done"}
 
 Act = Callable[[], Awaitable[str]]
 

@@ -64,7 +64,7 @@ RECONNECT_SECONDS_MAX: Final = 1.0
 # 500,000 orders: far more than an account makes between two reconciliations.
 PAGES_MAX: Final = 1_000
 _RECONNECT_SECONDS_MIN: Final = 0.05
-_NO_BROKER_ID: Final = "the broker knows its orders by its own ids only, and has told none for this one"
+_NO_BROKER_ID: Final = "the broker finds orders only by its own id, and has not reported one for this order"
 
 
 class NoBrokerOrderId(Exception):

@@ -35,7 +35,7 @@ ADDRESSES: Final[Mapping[Environment, str]] = MappingProxyType(
 )
 _TRADED: Final = frozenset({"stock", "etf"})
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-_NO_BROKER_ID: Final = "the broker ends orders by its own ids only, and has told none for this one"
+_NO_BROKER_ID: Final = "the broker cancels orders only by its own id, and has not reported one for this order"
 
 
 class TradierSession(AccountFeedsSession[TradierAccount, AccountFeed]):
@@ -58,7 +58,7 @@ class TradierSession(AccountFeedsSession[TradierAccount, AccountFeed]):
         if status is None:
             return SignInRefused("UNKNOWN_ACCOUNT", "The token is not for this account number.")
         if status == "closed":
-            return SignInRefused(status, "Tradier says that the account is closed.")
+            return SignInRefused(status, "Tradier reports that the account is closed.")
         if status != "active":
             raise UnreadableAnswer(f"the account is {status}")
         self._accounts.enter(account)

@@ -14,10 +14,10 @@ from openbell_server.transport.rest.access.brokers import BrokerBody, BrokerCred
 
 _INTRODUCTION: Final = """# Brokers
 
-This page lists what each broker supports and guarantees. Openbell's behaviour at a broker depends on these
-properties, never on its name. A running platform reports the same: `GET /v1/brokers` for anyone with a credential,
+On this page you find what each broker supports and guarantees. Openbell's behaviour at a broker depends on these
+properties, never on its name. A running platform reports the same: `GET /v1/brokers` for any caller with a credential,
 `client.brokers()` in the library, `openbell brokers` on the command line. `make generate` writes this page from the
-definitions; [adding a broker](guides/add-a-broker.md) takes a folder and a line.
+definitions. [Add a broker](guides/add-a-broker.md) describes how to add one.
 
 An order type, time in force or route that the broker does not support is refused with 422 `not_supported`, and so is a
 quantity with more decimals than the broker accepts; an unsupported REPLACE with `replace_not_supported`. An account can
@@ -30,9 +30,9 @@ _IDS: Final = """
 
 """
 _ID_CLASSES: Final = {
-    IdClass.ENFORCED: "always refuses a second command with the same id: only such a CREATE or REPLACE is resent",
-    IdClass.FOR_A_WHILE: "refuses one for a while, or while its order is open, which is not enough to resend it",
-    IdClass.ECHOED: "accepts both and returns the id, so that an order can be found by it",
+    IdClass.ENFORCED: "always refuses a second command with the same id: only then a CREATE or REPLACE is resent",
+    IdClass.FOR_A_WHILE: "refuses one only for some time, or while its order is open, so a resend is not safe",
+    IdClass.ECHOED: "accepts both and returns the id, so an order can be found by it",
     IdClass.NONE: "has no field for an id",
 }
 _LOOK_UPS: Final = {
@@ -46,8 +46,8 @@ _REPLACES: Final = {
     ReplaceSupport.NONE: "no",
 }
 _NUMBERS: Final = """
-**Seconds.** A feed that has not reported a command this long after its answer counts as mute. A look-up of every order
-that finds nothing is evidence only this long after the command was sent.
+**Seconds.** A feed that has not reported a command this long after its answer counts as silent. A look-up of every
+order that finds nothing is evidence only this long after the command was sent.
 
 **UNKNOWN.** The page [UNKNOWN](unknown.md) describes this state and how it ends. The sentences below are the values of
 `settles_by` of an UNKNOWN action.
@@ -125,7 +125,7 @@ _ROWS: Final[dict[str, Callable[[BrokerBody], str]]] = {
     "a feed for each account": lambda broker: _yes(broker.feed.by_account),
     "names executions": lambda broker: _yes(broker.feed.names_executions),
     "reports corrections": lambda broker: _yes(broker.feed.tells_corrections),
-    "mute after, seconds": lambda broker: f"{broker.feed.echo_seconds:g}",
+    "feed counts as silent after, seconds": lambda broker: f"{broker.feed.echo_seconds:g}",
     "not found is evidence after, seconds": lambda broker: f"{broker.settle_seconds:g}",
     "commands in flight per account": lambda broker: str(broker.in_flight_max),
     "concurrent calls": lambda broker: str(broker.calls_at_once_max),

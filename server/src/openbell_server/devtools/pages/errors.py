@@ -6,8 +6,8 @@ from openbell_server.transport.rest.openapi.operation_table import OPERATIONS
 
 _INTRODUCTION = """# Errors
 
-Every error is `application/problem+json` (RFC 9457). Exceptions are deleteMe and showOutboxHealth, whose errors are
-plain text:
+On this page you find every error code, what it means and what to do. Errors are `application/problem+json` (RFC 9457),
+except those of deleteMe and showOutboxHealth, which are plain text:
 
 ```json
 {"type": "urn:openbell:problem:invalid_command", "title": "A field of the body is not valid", "status": 422,
@@ -20,7 +20,7 @@ plain text:
 `code` is for programs and never changes its meaning; `detail` describes this failure, `remedy` the next step.
 `errors` points at each wrong field by JSON pointer (`/headers/…` for a header, `/limit` for a query parameter)
 and states which values are valid. Codes may be added: handle an unknown one by its status.
-[Typical mistakes](mistakes.md) shows real answers.
+[Typical mistakes](mistakes.md) shows real responses.
 
 | Code | Status | What it means | What to do | Where |
 |---|---|---|---|---|

@@ -8,9 +8,10 @@ from openbell_server.domain.orders.order_reports import NOTICES
 
 _INTRODUCTION: Final = """# Lifecycle
 
-There are two state machines: each command is an **action** with a state, and all commands of an intent act on one
-**order**, which is stored as facts. `make generate` writes this page from the tables that the code uses; a step that is
-not in them raises an error. How to send commands is in [intents](intents.md).
+After this page you know which state of an action or an order may follow which, and why. There are two state machines:
+each command is an **action** with a state, and all commands of an intent change one **order**. `make generate` writes
+this page from the tables that the code uses; a step that is not in them raises an error. [Intents](intents.md)
+describes how to send commands.
 
 ## Actions
 
@@ -23,10 +24,10 @@ is `SIGHTED_LATE`.
 ## Orders
 
 An order consists of its terms (quantity, prices, time in force, with a version that counts changes), the sum of its
-executions, whether it exists at the broker (its *standing*), how it ended, which command it waits for, and whether
-anything about it is in doubt. `status` is derived from these facts, in this order: UNKNOWN while it is not known
-whether the order exists, then PENDING_CANCEL, PENDING_REPLACE or PENDING_NEW, then how it ended, then PARTIALLY_FILLED
-or NEW.
+executions, whether it exists at the broker (its *standing*: NONE, WORKING or CLOSED), how it ended, which command is
+pending, and whether an outcome is unknown. `status` is derived from these facts, in this order: UNKNOWN while it is not
+known whether the order exists, then PENDING_CANCEL, PENDING_REPLACE or PENDING_NEW, then how it ended, then
+PARTIALLY_FILLED or NEW.
 
 """
 _RACES: Final = """
@@ -34,7 +35,7 @@ These rules resolve races between commands and reports, in whatever order they a
 
 - Fills count in every standing, each once. The filled quantity is always the sum of the valid executions.
 - If a broker reports only the filled quantity and the average price, each increase of the total is one execution, at
-  the price that matches the average. A smaller total is an old report and takes nothing back.
+  the price that matches the average. A smaller total is an old report and has no effect.
 - A completely filled order is FILLED, whatever else was reported. Any other end is final, also if an execution is
   busted later; an order that was FILLED works again then.
 - An end that includes fills not yet reported waits for them: the order stays open, and the broker is queried.
@@ -73,7 +74,7 @@ def _orders() -> str:
         cells = " | ".join(", ".join(standings) or "refused" for standings in following)
         rows.append(f"| {event.__name__} | {(event.__doc__ or '').splitlines()[0]} | {cells} |\n")
     return (
-        _drawing("orders", "How an order can stand")
+        _drawing("orders", "The standings of an order")
         + "| Event | What happened | when NONE | when WORKING | when CLOSED |\n|---|---|---|---|---|\n"
         + "".join(rows)
     )

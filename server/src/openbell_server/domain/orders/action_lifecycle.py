@@ -25,25 +25,25 @@ class ActionState(StrEnum):
 # Allowed steps, each with its cause as the lifecycle page shows it.
 STEPS: Final[dict[tuple[ActionState, ActionState], str]] = {
     # The door: committed before anything is written to the broker's socket, never undone.
-    (ActionState.QUEUED, ActionState.DISPATCHING): "the door",
-    (ActionState.QUEUED, ActionState.SKIPPED): "needless, too old, or not allowed any more",
-    (ActionState.DISPATCHING, ActionState.SENT): "taken, the answer follows",
-    (ActionState.DISPATCHING, ActionState.ACKED): "the broker took it",
-    (ActionState.DISPATCHING, ActionState.REFUSED): "the broker refused it",
-    (ActionState.DISPATCHING, ActionState.UNKNOWN): "no answer, or one that proves nothing",
-    (ActionState.DISPATCHING, ActionState.FAILED): "provably not written",
-    (ActionState.SENT, ActionState.ACKED): "the broker took it",
-    (ActionState.SENT, ActionState.REFUSED): "the broker refused it",
-    (ActionState.SENT, ActionState.UNKNOWN): "the answer did not follow",
+    (ActionState.QUEUED, ActionState.DISPATCHING): "the executor commits the door",
+    (ActionState.QUEUED, ActionState.SKIPPED): "no longer needed, too old, or refused by a check at the door",
+    (ActionState.DISPATCHING, ActionState.SENT): "the broker received it and answers later",
+    (ActionState.DISPATCHING, ActionState.ACKED): "the broker accepted it",
+    (ActionState.DISPATCHING, ActionState.REFUSED): "the broker rejected it",
+    (ActionState.DISPATCHING, ActionState.UNKNOWN): "no answer, or an answer that does not show the outcome",
+    (ActionState.DISPATCHING, ActionState.FAILED): "proof that it was not sent",
+    (ActionState.SENT, ActionState.ACKED): "the broker accepted it",
+    (ActionState.SENT, ActionState.REFUSED): "the broker rejected it",
+    (ActionState.SENT, ActionState.UNKNOWN): "the later answer did not come",
     # Only evidence from the broker or an operator ends this state; a timer never does.
-    (ActionState.UNKNOWN, ActionState.ACKED): "the broker has it",
-    (ActionState.UNKNOWN, ActionState.REFUSED): "the broker refused it",
-    (ActionState.UNKNOWN, ActionState.FAILED): "the broker provably does not have it",
-    (ActionState.UNKNOWN, ActionState.ABANDONED): "an operator gave it up",
+    (ActionState.UNKNOWN, ActionState.ACKED): "the broker shows that it has it",
+    (ActionState.UNKNOWN, ActionState.REFUSED): "the broker rejected it",
+    (ActionState.UNKNOWN, ActionState.FAILED): "proof that it never arrived at the broker",
+    (ActionState.UNKNOWN, ActionState.ABANDONED): "an operator settled it without knowing the outcome",
     # The action was settled by mistake, and the broker shows the order.
-    (ActionState.REFUSED, ActionState.ACKED): "the broker shows it after all",
-    (ActionState.FAILED, ActionState.ACKED): "the broker shows it after all",
-    (ActionState.ABANDONED, ActionState.ACKED): "the broker shows it after all",
+    (ActionState.REFUSED, ActionState.ACKED): "the broker shows later that it has it",
+    (ActionState.FAILED, ActionState.ACKED): "the broker shows later that it has it",
+    (ActionState.ABANDONED, ActionState.ACKED): "the broker shows later that it has it",
 }
 
 # No more work is done for an action in one of these states.

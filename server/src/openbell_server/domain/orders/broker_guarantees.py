@@ -33,42 +33,49 @@ class LookUp(StrEnum):
 # How many resends are allowed, where a broker enforces the id.
 RESENDS_MAX: Final = 2
 
-_PROVED: Final = "Two look-ups that do not find it, past every delay, prove that it never arrived: then it is"
-_CHANGE_PROVED: Final = "Two look-ups that show other terms, past every delay, prove that it never arrived: then it is"
-_AGAIN: Final = f"at most {RESENDS_MAX} times and only while it may still pass, and is FAILED after that."
-_BY_HAND: Final = "if it stays so, an operator who has seen the broker's books settles it. It is never written again."
+_PROVED: Final = (
+    "Two look-ups that do not find it, both after the broker's settle time, prove that it never arrived: then it is"
+)
+_CHANGE_PROVED: Final = (
+    "Two look-ups that show other terms, both after the broker's settle time, prove that it never arrived: then it is"
+)
+_AGAIN: Final = (
+    f"sent again with the same id, at most {RESENDS_MAX} times and only if it passes all checks again, and is FAILED"
+    " after that."
+)
+_BY_HAND: Final = (
+    "if it stays UNKNOWN, an operator who has checked the broker's records settles it. It is never sent again."
+)
 _SHOWN: Final = "A report or a look-up that shows the order."
-_TERMS: Final = "Its order: one that shows the terms asked for, or ends."
+_TERMS: Final = "A report or a look-up that shows the order with the requested terms, or that the order has ended."
 
 _ALL: Final = frozenset(IdClass)
 _NOT_ENFORCED: Final = _ALL - {IdClass.ENFORCED}
 _SENTENCES: Final[dict[tuple[ActionType, frozenset[LookUp], frozenset[IdClass]], str]] = {
     (ActionType.CREATE, frozenset({LookUp.EVERY_ORDER}), frozenset({IdClass.ENFORCED})): (
-        f"{_SHOWN} {_PROVED} written again with the same id, {_AGAIN}"
+        f"{_SHOWN} {_PROVED} {_AGAIN}"
     ),
     (ActionType.CREATE, frozenset({LookUp.EVERY_ORDER}), _NOT_ENFORCED): (
-        f"{_SHOWN} {_PROVED} FAILED. It is never written again."
+        f"{_SHOWN} {_PROVED} FAILED. It is never sent again."
     ),
     (ActionType.CREATE, frozenset({LookUp.OPEN_ORDERS}), _ALL): (
-        f"{_SHOWN} The broker shows open orders only, so that not to find it proves nothing: {_BY_HAND}"
+        f"{_SHOWN} The broker finds open orders only, so a look-up that does not find it proves nothing: {_BY_HAND}"
     ),
     (ActionType.CREATE, frozenset({LookUp.BROKER_ID}), _ALL - {IdClass.NONE}): (
-        "A report that names the order by our id. The broker can be asked only by its own id, which is not known:"
+        "A report that names the order by our id. The broker finds orders only by its own id, which is not known:"
         f" {_BY_HAND}"
     ),
     (ActionType.CREATE, frozenset({LookUp.BROKER_ID}), frozenset({IdClass.NONE})): (
-        "An operator who has seen the broker's books: the broker knows no id of ours, and can be asked only by its own,"
-        " which is not known. It is never written again."
+        "An operator who has checked the broker's records. The broker does not store our ids and finds orders only by"
+        " its own id, which is not known. The command is never sent again."
     ),
-    (ActionType.REPLACE, frozenset(LookUp), frozenset({IdClass.ENFORCED})): (
-        f"{_TERMS} {_CHANGE_PROVED} written again with the same id, where totals can be repeated, {_AGAIN}"
-    ),
+    (ActionType.REPLACE, frozenset(LookUp), frozenset({IdClass.ENFORCED})): (f"{_TERMS} {_CHANGE_PROVED} {_AGAIN}"),
     (ActionType.REPLACE, frozenset(LookUp), _NOT_ENFORCED): (
-        f"{_TERMS} {_CHANGE_PROVED} FAILED. An order that is not shown proves nothing: {_BY_HAND}"
+        f"{_TERMS} {_CHANGE_PROVED} FAILED. A look-up that does not find the order proves nothing: {_BY_HAND}"
     ),
     (ActionType.CANCEL, frozenset(LookUp), _ALL): (
-        "The end of the order. Where a repeat can do nothing new, the broker is asked again meanwhile; where it cannot"
-        " be, and if it stays so, an operator who has seen the broker's books settles it."
+        "The end of the order. If the broker accepts repeated cancels, the cancel is sent again until then. Otherwise,"
+        " if it stays UNKNOWN, an operator who has checked the broker's records settles it."
     ),
 }
 # How an UNKNOWN outcome is settled, for every command and kind of broker.

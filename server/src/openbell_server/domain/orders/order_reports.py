@@ -63,7 +63,7 @@ NOTICES: Final = {
     ),
     EXECUTION_CORRECTED: Notice(
         "The broker changed the quantity or the price of an execution. Totals and the average price are recomputed.",
-        "Correct the execution in your own books.",
+        "Correct the execution in your own records.",
     ),
     RESTATED: Notice(
         "The broker reported other terms of the order than ours, and they count: the broker changed the order itself "

@@ -34,7 +34,7 @@ async def _unknown(target: Target) -> Result:
         return warning(
             f"{text}; {flagged} of them did not settle automatically.",
             "See `openbell-server actions list --unknown` and whether their broker answers look-ups. If only its"
-            " books show the outcome, use `openbell-server actions settle`.",
+            " records show the outcome, use `openbell-server actions settle`.",
         )
     return fine(f"{text}: they are being looked up at their broker.")
 

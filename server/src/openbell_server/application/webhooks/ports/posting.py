@@ -8,7 +8,7 @@ from typing import Final, Protocol
 _TAKEN: Final = range(200, 300)
 
 
-class Trouble(StrEnum):
+class DeliveryFailure(StrEnum):
     """Why a delivery failed."""
 
     TARGET_REFUSED = "TARGET_REFUSED"
@@ -22,7 +22,7 @@ class Trouble(StrEnum):
 class NotDelivered(Exception):
     """The target gave no valid answer; the message describes what happened."""
 
-    def __init__(self, trouble: Trouble, message: str) -> None:
+    def __init__(self, trouble: DeliveryFailure, message: str) -> None:
         super().__init__(message)
         self.trouble = trouble
 

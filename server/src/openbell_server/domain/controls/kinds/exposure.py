@@ -42,7 +42,7 @@ class Position:
 
 
 def _missing_position(command: CommandFacts) -> str:
-    return f"the position of {command.symbol} by the broker's word"
+    return f"the position of {command.symbol} as reported by the broker"
 
 
 def _position_inputs(position: Decimal, exposure: Exposure, command: CommandFacts) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The routes of rules and switches; the query says at which scope."""
+"""The routes of rules and switches; the query has the scope."""
 
 from typing import Final
 

@@ -63,7 +63,7 @@ class BrokerOrderBody(Struct, frozen=True):
 class IntentActionBody(Struct, frozen=True):
     """An action when it was recorded (QUEUED), when its outcome is known, and when it is unknown.
 
-    When a CREATE or REPLACE is recorded, with the terms that it asks for.
+    When a CREATE or REPLACE is recorded, with the requested terms.
     """
 
     action_id: UUID
@@ -84,7 +84,7 @@ class IntentActionBody(Struct, frozen=True):
 
 
 class IntentRefusedBody(Struct, frozen=True):
-    """A command that a control refused and that was therefore not recorded, with what it asked for."""
+    """A command that a control refused, with the requested terms. It was not recorded."""
 
     receipt_id: UUID
     codes: list[str]

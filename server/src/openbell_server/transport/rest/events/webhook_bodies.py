@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.paging import Page
 from openbell_server.application.webhooks.deliver_webhooks import Tried
-from openbell_server.application.webhooks.ports.posting import Trouble
+from openbell_server.application.webhooks.ports.posting import DeliveryFailure
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.events.account_events import EventKind
@@ -174,7 +174,7 @@ class AttemptBody(Struct, frozen=True):
     delivered: bool
     duration_millis: int
     status: int | UnsetType = UNSET
-    error: Trouble | UnsetType = UNSET
+    error: DeliveryFailure | UnsetType = UNSET
     message: str | UnsetType = UNSET
     # Absent if it was delivered, or nothing is sent until you resume the webhook.
     next_attempt_at: Moment | UnsetType = UNSET
@@ -191,7 +191,7 @@ class WebhookTestBody(Struct, frozen=True):
     delivered: bool
     duration_millis: int
     status: int | UnsetType = UNSET
-    error: Trouble | UnsetType = UNSET
+    error: DeliveryFailure | UnsetType = UNSET
     message: str | UnsetType = UNSET
 
 

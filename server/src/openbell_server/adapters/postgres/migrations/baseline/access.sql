@@ -214,7 +214,7 @@ create table vault_objects (
     foreign key (organization_id, account_id) references accounts
 );
 comment on table vault_objects is
-    'Sealed secrets of credentials. The role that writes an object cannot read it; only executors can open it.';
+    'Encrypted secrets of credentials. The role that writes an object cannot read it; only executors can decrypt it.';
 create index vault_objects_by_key on vault_objects (key_id);
 call protect_tenant_table('vault_objects');
 grant insert on vault_objects to openbell_tenant;

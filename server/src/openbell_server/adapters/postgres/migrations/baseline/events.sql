@@ -21,7 +21,7 @@ grant select on account_events to openbell_reader;
 grant select, insert on account_events to openbell_writer;
 create policy accept_step on account_events to openbell_writer using (true);
 
--- Events that readers may still need are never deleted, whatever retention is asked for.
+-- Refuses to delete events younger than seven days, for any retention setting.
 create function refuse_young_events() returns trigger language plpgsql as $$
 begin
     if exists (select 1 from removed r where r.occurred_at > clock_timestamp() - interval '7 days') then

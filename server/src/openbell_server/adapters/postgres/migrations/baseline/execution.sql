@@ -91,7 +91,7 @@ create table action_states (
     check (state <> 'UNKNOWN' or unknown_since is not null)
 ) with (fillfactor = 50);
 comment on table action_states is
-    'The state of each action: the row that changes beside the append-only one. QUEUED to DISPATCHING is the door.';
+    'The current state of each action; the action itself is append-only. QUEUED to DISPATCHING is the door.';
 -- Only settled_at decides membership, so a change of state updates no index.
 create index action_states_unsettled on action_states (account_id, action_no) where settled_at is null;
 create index action_states_cancels on action_states (account_id, action_no)

@@ -35,7 +35,7 @@ create table broker_feeds (
     reported_at timestamptz not null,
     primary key (executor_id, broker)
 ) with (fillfactor = 50);
-comment on table broker_feeds is 'What each executor reports about its connection to each broker. Shows nothing of any organization.';
+comment on table broker_feeds is 'What each executor reports about its connection to each broker. Contains no data of organizations.';
 grant select, insert, update on broker_feeds to openbell_executor;
 grant select on broker_feeds to openbell_tenant;
 
@@ -87,7 +87,7 @@ grant select, insert on forgotten_orders to openbell_execution;
 grant select (account_id, action_id, found_at) on forgotten_orders to openbell_executor;
 create policy find_work on forgotten_orders for select to openbell_executor using (true);
 
--- An account as the routes that manage accounts show it, with its place in the list and whether its orders would go out.
+-- An account as the REST interface returns it, with its position in the list and whether its orders can be sent.
 create view account_records with (security_invoker = true) as
 select a.organization_id, a.account_id, a.name, a.broker, a.environment, a.external_account_id, a.base_currency, a.timezone,
     a.disabled, a.disabled_reason, a.credential_status, a.closed_at, a.created_at, a.updated_at, a.version,

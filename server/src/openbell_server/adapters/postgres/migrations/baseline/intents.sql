@@ -36,7 +36,7 @@ create table account_counters (
     foreign key (organization_id, account_id) references accounts
 ) with (fillfactor = 50);
 comment on table account_counters is
-    'One row per account, and its lock: whoever numbers an action or an event holds the row, so numbers have no gaps and follow the order of commits.';
+    'One row per account, and its lock: a transaction that numbers an action or an event locks the row, so numbers have no gaps and follow the order of commits.';
 create index account_counters_recovered on account_counters (recovered_epoch);
 call protect_tenant_table('account_counters');
 grant select on account_counters to openbell_reader;

@@ -73,8 +73,8 @@ HALT_OPERATIONS: Final = (
         summary="List the reports of halts",
         description="Every halt of an account, newest first, also after it ended: who, when and why, the doors opened "
         "afterwards (0 if it is HALTED), commands in flight, queued commands that were skipped, and cancels requested "
-        "and confirmed. While it is in force, also the orders that are open or in doubt, and no_working_orders: true "
-        "only if the whole account is halted, no order of ours is open or in doubt, and the broker's list, read after "
+        "and confirmed. While it is in force, also the orders that are open or UNKNOWN, and no_working_orders: true "
+        "only if the whole account is halted, no order of ours is open or UNKNOWN, and the broker's list, read after "
         "the last of them ended, shows no open order; else it is false, or null if that is not known, and why contains "
         "the reason. A report lists at most 500 commands in flight, 100 orders and 100 external orders; the counts "
         "include all.",

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from openbell_server.application.webhooks.ports.posting import Trouble
+from openbell_server.application.webhooks.ports.posting import DeliveryFailure
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.events.webhooks import WebhookStatus
 from openbell_server.transport.rest.events.webhook_bodies import (
@@ -161,7 +161,7 @@ WEBHOOK_OPERATIONS: Final = (
         "At most four tests of an organization run at once.",
         operation=Operation.MANAGE_WEBHOOKS,
         answer_example=WebhookTestBody(
-            "test_01981d3c-7a00-7000-8000-00000000000a", False, 112, 500, Trouble.NOT_TAKEN, "it answered 500"
+            "test_01981d3c-7a00-7000-8000-00000000000a", False, 112, 500, DeliveryFailure.NOT_TAKEN, "it answered 500"
         ),
         codes=(*_OPEN, "webhooks_not_configured"),
     ),
@@ -201,7 +201,7 @@ WEBHOOK_OPERATIONS: Final = (
                     delivered=False,
                     duration_millis=112,
                     status=500,
-                    error=Trouble.NOT_TAKEN,
+                    error=DeliveryFailure.NOT_TAKEN,
                     message="it answered 500",
                     next_attempt_at=_NOON,
                 )
