@@ -34,7 +34,7 @@ PROOFS = (
     (
         "authz",
         "{0[cells called]:,} calls: every operation with every credential",
-        ("cells answered otherwise than the table says",),
+        ("cells answered otherwise than in the table",),
     ),
 )
 # The figure of each promise in docs/guarantees.md: its part, the figure, and what was measured.
@@ -57,7 +57,7 @@ PROMISES = {
     "reconciled": (
         "restart",
         "orders on which the ledgers disagree",
-        "orders that differ from the broker's book: {0[intents accepted]:,} intents, every process killed",
+        "orders that differ from the broker's ledger: {0[intents accepted]:,} intents, every process killed",
     ),
     "limits": (
         "controls",

@@ -1,4 +1,4 @@
-"""Counts terms of a private dialect: python tools/plain_words.py [--max N] [--docs-max N] [--skip FILE…] [path…].
+"""Counts terms of a private dialect: python tools/plain_words.py [--max N] [--docs-max N] [path…].
 
 In product code (Python and SQL) it counts WORDS; identifiers are split at underscores and capitals. In documentation
 (Markdown, without code) it also counts PHRASES. Prints the totals, then each place in documentation with the term to
@@ -106,11 +106,10 @@ def main() -> int:
     parser.add_argument("paths", nargs="*", type=Path, default=PATHS)
     parser.add_argument("--max", type=int, help="most terms in code")
     parser.add_argument("--docs-max", type=int, help="most terms in documentation")
-    parser.add_argument("--skip", action="append", default=[], help="a page that is not checked, from the root")
     chosen = parser.parse_args()
     by_file = {path: in_code(path.read_text()) for path in files_of(list(chosen.paths), ".py", ".sql")}
     code = sum(by_file.values(), Counter())
-    pages = [path for path in files_of(list(chosen.paths), ".md") if str(path.relative_to(ROOT)) not in chosen.skip]
+    pages = files_of(list(chosen.paths), ".md")
     docs = [(path.relative_to(ROOT), *found) for path in pages for found in in_prose(path.read_text())]
     print(f"{code.total()} in code: {', '.join(f'{name} {number}' for name, number in code.most_common())}")
     print(f"{len(docs)} in documentation")

@@ -56,9 +56,9 @@ async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
         print(line)
     how = "cells called" if figures.size == "full" else f"cells called, a fixed sample of {len(cells)}"
     figures.exactly(how, run.ends.total(), len(chosen))
-    for end in ("let in", "refused"):
+    for end in ("accepted", "refused"):
         figures.shown(f"cells {end}", run.ends[end])
-    figures.exactly("cells answered otherwise than the table says", len(run.wrong), 0)
+    figures.exactly("cells answered otherwise than in the table", len(run.wrong), 0)
     figures.shown("pairs of a foreign and a missing thing", run.pairs)
     figures.exactly("pairs whose answers differ in any byte", run.told_apart, 0)
     figures.exactly("blocks of refused calls after which any row differs", run.left_behind, 0)
@@ -136,7 +136,7 @@ class Run:
             for cell in waiting:
                 reply = await self.calls.call(cell)
                 replies[cell] = reply
-                self.ends["refused" if reply.status >= 400 else "let in"] += 1
+                self.ends["refused" if reply.status >= 400 else "accepted"] += 1
                 if not fits(cell, reply):
                     answer = expected(cell)
                     told = reply.body[-200:].decode(errors="replace")

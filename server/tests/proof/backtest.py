@@ -105,16 +105,16 @@ async def _prove(figures: Figures, url: str) -> None:
         again = await _backtest(pool, tenant, rules)
         seconds = round(time.monotonic() - begun, 1)
     tally = again.tally
-    figures.exactly("commands judged again", tally.intents, commands)
+    figures.exactly("commands evaluated again", tally.intents, commands)
     figures.exactly("verdicts that differ: refused again, accepted live", tally.newly_refused, 0)
     figures.exactly("verdicts that differ: accepted again, refused live", tally.newly_accepted, 0)
     figures.exactly("undecided", tally.undecided, 0)
     for line in tally.by_rule.values():
         figures.exactly(f"refusals by {line.code} beyond those of before", line.refused - refused[line.code], 0)
     if figures.size == "full":
-        figures.at_most("seconds to judge all of them again", seconds, SECONDS_MAX)
+        figures.at_most("seconds to evaluate all of them again", seconds, SECONDS_MAX)
     else:
-        figures.shown("seconds to judge all of them again", seconds)
+        figures.shown("seconds to evaluate all of them again", seconds)
 
 
 async def _ruled(pool: Pool, rules: Rules) -> Tenant:

@@ -146,7 +146,7 @@ async def _judge(figures: Figures, platform: LocalPlatform, proxy: CommitProxy, 
     for words, count in sorted(answers.items()):
         figures.shown(f"answers {words}", count)
     honest = sum(answers[words] for words in ("202", "202 replayed", "503 outcome_unknown", "503 unavailable"))
-    figures.exactly("requests without an honest answer", answers.total() - honest, 0)
+    figures.exactly("requests without a correct answer", answers.total() - honest, 0)
     figures.exactly("keys with no intent", sum(not found for found in recorded.values()), 0)
     figures.exactly("keys with more than one intent", sum(len(found) > 1 for found in recorded.values()), 0)
     accepted = [(one, intent) for one in asked for intent in one.accepted()]

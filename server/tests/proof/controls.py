@@ -91,7 +91,7 @@ def arithmetic(figures: Figures) -> None:
     """Values and collars at and next to their edges, with as many digits as orders may have."""
     compared, wrong = disagreements(ORDERS[figures.size], seed=SEED)
     figures.shown("verdicts at an edge compared with fractions", compared)
-    figures.exactly("verdicts that fractions say otherwise", len(wrong), 0)
+    figures.exactly("verdicts that fractions decide otherwise", len(wrong), 0)
     for sentence in wrong[:20]:
         print(sentence, flush=True)
 

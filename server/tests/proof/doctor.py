@@ -67,7 +67,7 @@ def prove(figures: Figures) -> None:
     ):
         clean = {name: _look(platform, name) for name in PROCESSES}
         figures.exactly("problems found on a clean platform", sum(each["problems"] for each in clean.values()), 0)
-        figures.exactly("things that could not be told there", sum(each["cannot_tell"] for each in clean.values()), 0)
+        figures.exactly("checks that could not be made there", sum(each["cannot_tell"] for each in clean.values()), 0)
         figures.shown("checks of a clean platform", sum(len(each["findings"]) for each in clean.values()))
         figures.exactly("exit status of the command on it", _well(platform.stack.environment_of("api")), 0)
         status, _ = _command(platform.stack.environment_of("api") | {"OPENBELL_NATS_MONITOR_URL": ""})

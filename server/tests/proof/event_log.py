@@ -90,7 +90,7 @@ def _show(figures: Figures, which: str, seen: Seen, events: int) -> None:
     figures.shown(f"{which}: polls of readers", seen.polls)
     figures.shown(f"{which}: events read", seen.events)
     figures.exactly(f"{which}: looks that saw no gapless stretch up to the head", seen.not_whole, 0)
-    figures.exactly(f"{which}: holes between polls", seen.holes, 0)
+    figures.exactly(f"{which}: gaps between polls", seen.holes, 0)
     figures.exactly(f"{which}: events that a reader did not get", seen.unread, 0)
 
 
@@ -249,12 +249,12 @@ async def _pruned(figures: Figures, pool: Pool, tenant: Tenant, events: int) -> 
     told = [sorted(each.given + each.gone) == list(range(1, events + 1)) for each in followers]
     figures.at_least("pruned: events given by the SDK", sum(len(each.given) for each in followers), len(followers))
     figures.at_least("pruned: events removed while they were followed", removed, 1)
-    figures.at_least("pruned: gaps that followers were told of", sum(each.gaps for each in followers), 2)
+    figures.at_least("pruned: gaps reported to followers", sum(each.gaps for each in followers), 2)
     figures.exactly("pruned: gaps that retention does not explain", sum(each.holes for each in followers), 0)
     figures.exactly(
         "pruned: events given out of order", sum(each.given != sorted(set(each.given)) for each in followers), 0
     )
-    figures.exactly("pruned: followers with an event neither given nor told to be gone, or both", told.count(False), 0)
+    figures.exactly("pruned: followers with an event neither sent nor reported as gone, or both", told.count(False), 0)
 
 
 async def _prune(pool: Pool, written: asyncio.Event) -> int:

@@ -181,7 +181,7 @@ async def _show_writes(figures: Figures, platform: LocalPlatform, writes: Sequen
     for action_type in ActionType:
         figures.shown(f"{action_type} written", sum(w.whole and w.action_type is action_type for w in writes))
     figures.shown("writes torn", sum(not write.whole for write in writes))
-    figures.exactly("commands in the broker's book that its socket did not see", await _unseen(platform, writes), 0)
+    figures.exactly("commands in the broker's ledger that its socket did not see", await _unseen(platform, writes), 0)
     found = await rows(platform.owner_url, "select action_id, resends from openbell.action_states where resends > 0")
     resends = {str(row["action_id"]): row["resends"] for row in found}
     figures.shown("repeats recorded", sum(resends.values()))

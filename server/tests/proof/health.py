@@ -166,7 +166,7 @@ async def _compare_cost(
             figures.shown(figure, ratio)
     for client, rows in ((few, size["few"]), (many, size["many"])):
         told = (await client.get(HEALTH, headers=OPERATOR)).json()["completed"]
-        figures.exactly(f"completed rows told of {rows} and {UNRESOLVED // 4}", told, rows + UNRESOLVED // 4)
+        figures.exactly(f"completed rows reported of {rows} and {UNRESOLVED // 4}", told, rows + UNRESOLVED // 4)
 
 
 def _payloads(chance: random.Random, tenant: Tenant, number: int) -> list[tuple[str, str]]:
@@ -226,7 +226,7 @@ async def _ask_beside_hostile_rows(
     figures.shown("statuses of the replies", " ".join(map(str, sorted(statuses))))
     figures.exactly("statuses that no reply had", len({200, 400, 401, 403, 405, 429, 500, 503} - statuses), 0)
     figures.exactly(
-        "words of hostile rows found in a reply", sum(word in reply for word in words for reply in replies), 0
+        "texts of hostile rows found in a reply", sum(word in reply for word in words for reply in replies), 0
     )
 
 

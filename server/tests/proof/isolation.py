@@ -92,7 +92,7 @@ async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
     owner = await asyncpg.connect(owner_url, timeout=60)
     try:
         holes = await faults_of_catalogue(owner)
-        figures.exactly("tenant tables without policy, and other holes in the catalogue", len(holes), 0)
+        figures.exactly("tenant tables without policy, and other gaps in the catalogue", len(holes), 0)
         async with await open_pool(login_url) as pool, await open_pool(owner_url) as operator_pool:
             await _statements(figures, owner, pool, operator_pool)
         await fuzz(figures, owner, login_url, TASKS[figures.size])

@@ -294,15 +294,15 @@ async def _show(figures: Figures, stage: Stage, one: Round, seen: Seen) -> None:
     _at_least(figures, f"{name}: queued commands skipped", sum(halt.skipped for halt in halts), one.queued // 2)
     figures.shown(f"{name}: cancels asked, confirmed", f"{_sum(halts, 'asked')}, {_sum(halts, 'confirmed')}")
     figures.exactly(f"{name}: cancels still waiting", _sum(halts, "waiting"), 0)
-    figures.shown(f"{name}: reports asked for, of them without working orders", f"{seen.asked}, {seen.said}")
-    figures.exactly(f"{name}: said to have no working order while the broker had one", seen.lies, 0)
+    figures.shown(f"{name}: reports requested, of them without working orders", f"{seen.asked}, {seen.said}")
+    figures.exactly(f"{name}: reported without working orders while the broker had one", seen.lies, 0)
     quiet = sum(report.no_working_orders is True for report in seen.reports.values())
-    figures.exactly(f"{name}: accounts said to have no working order in the end", quiet, len(stage.accounts))
+    figures.exactly(f"{name}: accounts reported without working orders in the end", quiet, len(stage.accounts))
     if quiet < len(stage.accounts):
         print(*{report.why for report in seen.reports.values()}, sep="\n", flush=True)
     lasts = [(h.cancels.last_confirmed_at - h.since).total_seconds() for h in halts if h.cancels.last_confirmed_at]
     figures.shown(f"{name}: seconds from the halt to the last confirmed cancel", round(max(lasts, default=0.0), 2))
-    figures.shown(f"{name}: seconds from the halt to the last word of the broker", round(seen.until_said, 2))
+    figures.shown(f"{name}: seconds from the halt to the last report of the broker", round(seen.until_said, 2))
 
 
 def _at_least(figures: Figures, figure: str, value: int, bar: int) -> None:

@@ -219,7 +219,7 @@ async def _together(figures: Figures, platform: LocalPlatform, clients: list[htt
             figures.shown(passed, len(drive.passed))
         figures.at_most(f"{what} let pass in any 1 s, at most", drive.most_in_any(1), round(drive.limit * 1.1))
         figures.exactly(f"{what} answered otherwise", drive.failures + drive.others, 0)
-        figures.exactly(f"{what} refused without a word when to come again", drive.mute, 0)
+        figures.exactly(f"{what} refused without Retry-After", drive.mute, 0)
     figures.exactly("cancels refused while submits were used up", cancels[429], 0)
     figures.shown("runs before this one in which a process found Redis too slow", slow)
 
@@ -253,7 +253,7 @@ async def _alone(
     # On a slow machine a process may not have asked Redis again yet.
     with contextlib.suppress(TimeoutError):
         await _read_until(platform, clients, lambda: _times_alone(platform) - said >= len(PROCESSES))
-    figures.at_least(f"times a process said that Redis was away, {trouble}", _times_alone(platform) - said, 2)
+    figures.at_least(f"times a process reported that Redis was away, {trouble}", _times_alone(platform) - said, 2)
 
 
 async def _until_back(platform: LocalPlatform, clients: list[httpx.AsyncClient]) -> None:

@@ -59,8 +59,8 @@ async def prove_lost_access(figures: Figures, stack: Stack, pool: Pool, owner_ur
         callers = await _callers(pool, store)
         await asyncio.gather(*(_lose(caller, pool, channel) for caller in callers))
     ended = sum(caller.ended == caller.ends_with for caller in callers)
-    figures.exactly("ways to lose access that ended an open stream, and said why", ended, len(callers))
-    figures.exactly("of these let in again", sum(caller.again != caller.ends_with for caller in callers), 0)
+    figures.exactly("ways to lose access that ended an open stream, with the reason", ended, len(callers))
+    figures.exactly("of these accepted again", sum(caller.again != caller.ends_with for caller in callers), 0)
     late = sum(caller.last_event > caller.lost_at + LOSS_SECONDS_MAX for caller in callers)
     longest = round(max(caller.seconds for caller in callers), 2)
     if figures.size == "full":

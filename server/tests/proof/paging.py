@@ -134,7 +134,7 @@ async def _read_while_writing(figures: Figures, owner_url: str, pool: Pool, api:
     for reader in (*followers, *walkers):
         faults.update(await _faults(owner, reader))
     await owner.close()
-    for fault in ("skipped", "repeated", "out of order", "not asked for"):
+    for fault in ("skipped", "repeated", "out of order", "that no client requested"):
         figures.exactly(f"actions {fault}", faults[fault], 0)
 
 
@@ -175,6 +175,6 @@ async def _faults(owner: Owner, reader: _Reader) -> Counter[str]:
             "skipped": len(place.keys() - set(reader.seen)),
             "repeated": len(reader.seen) - len(set(reader.seen)),
             "out of order": sum(later < earlier for earlier, later in itertools.pairwise(places)),
-            "not asked for": len(set(reader.seen) - place.keys()),
+            "that no client requested": len(set(reader.seen) - place.keys()),
         }
     )

@@ -67,7 +67,7 @@ class _Machine:
             (6, "rows queued", self._enqueue),
             (6, "rows claimed", self._claim),
             (4, "rows completed", self._complete),
-            (4, "rows released, or failed for good", self._release),
+            (4, "rows released, or failed finally", self._release),
             (3, "rows aged", self._run_out),
             (1, "buckets of ids begun", self._begin_bucket),
             (3, "rows pruned", self._prune),

@@ -136,7 +136,7 @@ async def _try_all(figures: Figures, door: Door, targets: dict[str, Target], rin
     figures.exactly("calls with a bad token or key", tries.ends.total() + len(tries.accepted), len(calls))
     for end in sorted(tries.ends):
         figures.shown(f"calls with {end}", tries.ends[end])
-    figures.exactly("calls with a bad token or key that were let in", len(tries.accepted), 0)
+    figures.exactly("calls with a bad token or key that were accepted", len(tries.accepted), 0)
 
 
 def _credentials(ring: Ring) -> Iterator[tuple[str, str, Headers]]:

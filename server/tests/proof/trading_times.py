@@ -150,7 +150,7 @@ def zones(figures: Figures) -> None:
     figures.shown(f"zones of IANA {TZDATA_VERSION}", len(names))
     figures.shown(f"changes of clocks {FIRST_YEAR}-{LAST_YEAR}", changes)
     figures.shown("windows compared with a second reading of the zones", compared)
-    figures.exactly("windows that the second reading says otherwise", len(wrong), 0)
+    figures.exactly("windows that the second reading decides otherwise", len(wrong), 0)
     for problem in wrong[:20]:
         print(problem, flush=True)
 
@@ -214,7 +214,7 @@ def markets(figures: Figures) -> None:
     figures.shown("calendars", len(table["calendars"]) + len([ALWAYS_OPEN]))
     figures.shown("instants at the edge of a session", edges)
     figures.shown("instants of early closes, holidays, nights, breaks and changed clocks", len(KNOWN))
-    figures.exactly("instants at which a market is told wrong", len(wrong), 0)
+    figures.exactly("instants at which a market is reported wrongly", len(wrong), 0)
     for problem in wrong[:20]:
         print(problem, flush=True)
 

@@ -172,7 +172,7 @@ async def _restore(figures: Figures, platform: LocalPlatform, size: dict[str, in
             platform.stack.start(name)
         for name in ended:
             platform.stack.wait_ready(name)
-        figures.exactly("keys that the restored database has forgotten", len(keys) - remembered, len(lost))
+        figures.exactly("keys that the restored database does not have", len(keys) - remembered, len(lost))
         accepted = await _submit_keyed(platform, size, keys)
         figures.exactly("keys that were answered after the restore", len(accepted), len(keys))
         figures.exactly("intents unfinished after the restore", await until_settled(platform, SETTLE_SECONDS), 0)
@@ -180,7 +180,7 @@ async def _restore(figures: Figures, platform: LocalPlatform, size: dict[str, in
         figures.shown("orders found at the broker for commands that came again", adopted)
         standing = await PostgresRecoveryStore(pool).standing()
     figures.exactly("accounts still held", standing.accounts_held, 0)
-    figures.exactly("forgotten orders that nobody claimed", len(standing.forgotten_orders), 0)
+    figures.exactly("orders missing in the restored database that no client claimed", len(standing.forgotten_orders), 0)
     books = await _read_books(platform, [action.intent_id for action in accepted])
     digests = Counter(str(action_of(order.client_order_id))[15:] for order in books.orders if order.client_order_id)
     twice = sum(count - 1 for count in digests.values())

@@ -231,7 +231,7 @@ QUESTIONS = {
     "refusals whose would_pass quantity and one unit more passes": "advice is the most",
     "quantities named although a missing input refuses them": "no advice",
     "receipts without the prices that were used": "prices",
-    "verdicts that differ with only the facts that the rule asks for": "needs",
+    "verdicts that differ with only the facts that the rule requests": "needs",
     "verdicts that differ at the door": "door",
     "back-tests that decide otherwise": "backtest",
 }

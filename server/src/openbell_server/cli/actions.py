@@ -31,7 +31,7 @@ def show_all(
     limit: RowLimit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List actions past their door without an outcome, longest in doubt first."""
+    """List actions past their door without an outcome, the longest unknown first."""
     from openbell_server.domain.orders.action_lifecycle import PAST_DOOR, ActionState
 
     states = [ActionState.UNKNOWN] if unknown else sorted(PAST_DOOR)

@@ -14,7 +14,7 @@ import pytest
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.application.intents import read_orders
 from openbell_server.domain.access.accounts import Environment
-from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.orders.broker_reports import ExecutionChange, Refused, ReportStatus
 from openbell_server.domain.orders.positions import PositionCause
 from openbell_server.transport.rest.intents import orders
@@ -289,7 +289,12 @@ async def test_each_change_of_a_position_is_listed_with_its_cause_and_what_was_h
     intent, _ = await filled(harness, range(1, 4))
     async with PostgresExecutionStore(harness.pool).account_transaction(harness.account) as transaction:
         await transaction.add_to_position(Symbol("MSFT"), Decimal(-2), PositionCause.UNEXPLAINED)
-        assert await transaction.add_to_position(Symbol("AAPL"), Decimal(0), PositionCause.EXECUTION, intent) == 3
+        assert (
+            await transaction.add_to_position(
+                Symbol("AAPL"), Decimal(0), PositionCause.EXECUTION, IntentId(UUID(intent))
+            )
+            == 3
+        )
         await transaction.add_to_position(Symbol("AAPL"), Decimal(-1), PositionCause.EXTERNAL_ORDER)
     wanted = [
         ("AAPL", "3", "EXECUTION", str(intent), "3"),
@@ -297,7 +302,7 @@ async def test_each_change_of_a_position_is_listed_with_its_cause_and_what_was_h
         ("AAPL", "-1", "EXTERNAL_ORDER", None, "2"),
     ]
 
-    async def shown(**query: str) -> list[tuple[str, ...]]:
+    async def shown(**query: str) -> list[tuple[object, ...]]:
         rows = await listed(api, harness.tenant, "positions/changes", query, limit=2)
         return [(row["symbol"], row["change"], row["cause"], row.get("intent_id"), row["quantity"]) for row in rows]
 

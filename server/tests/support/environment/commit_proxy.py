@@ -35,7 +35,7 @@ class Cut:
     def kind(self) -> str:
         """The cut in words."""
         place = {0: "before", None: "after"}.get(self.stop, "inside")
-        return f"{place} the {self.part}" + ", silent" * self.silent + ", nobody let in" * self.alone
+        return f"{place} the {self.part}" + ", silent" * self.silent + ", no new connection" * self.alone
 
 
 class CommitProxy:

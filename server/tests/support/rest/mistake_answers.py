@@ -31,8 +31,8 @@ After this page you can recognize a mistake by its response and correct the requ
 a test run. [Errors](errors.md) lists all codes.
 
 1. Search this page for the `code` of your response, and compare the request above it with yours.
-2. Read `errors`: `pointer` names the field, and `message` says what would be accepted.
-3. Do what `remedy` says, and send the request again. A refused request does not use up its `Idempotency-Key`.
+2. Read `errors`: `pointer` names the field, and `message` describes what would be accepted.
+3. Follow `remedy`, and send the request again. A refused request does not use up its `Idempotency-Key`.
 
 The result is a request that is accepted, or a refusal by a rule with its receipt.
 """

@@ -50,7 +50,6 @@ def test_a_total_above_its_maximum_fails_and_names_the_place(
         (["--docs-max", "2"], 0),
         (["--max", "0"], 1),
         (["--max", "1"], 0),
-        (["--docs-max", "0", "--skip", "page.md"], 0),
     ):
         monkeypatch.setattr(sys, "argv", ["plain_words.py", str(tmp_path), *options])
         assert plain_words.main() == failed, options

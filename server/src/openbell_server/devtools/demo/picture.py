@@ -43,7 +43,7 @@ _THEME: Final = TerminalTheme(
 # Rich's format without its web font; rich fills in the names in braces.
 _FORMAT: Final = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img">
-<title>make demo: the same orders by a plain client and by Openbell, counted from the broker's book</title>
+<title>make demo: the same orders by a plain client and by Openbell, counted from the broker's own records</title>
 <desc>
 DESCRIPTION
 </desc>

@@ -142,7 +142,7 @@ def arms_table(arms: Sequence[Arm]) -> RenderableType:
     for arm in arms:
         wrong = [Text(str(number), "bold red" if number else "bold green") for number in (arm.doubled, arm.lost)]
         table.add_row(arm.name, str(arm.asked), str(arm.at_broker), *wrong)
-    note = "The same orders and faults for both, counted from the broker's own book."
+    note = "The same orders and faults for both, counted from the broker's own records."
     return Group(table, Text(note, "bright_black"))
 
 
