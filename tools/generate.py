@@ -4,12 +4,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from api_reference import api_reference_page
+from brokers_page import brokers_page
 from cli_reference import cli_reference_page
 from drawings import DRAWINGS
+from errors_page import errors_page
 from grpc_reference import grpc_reference_page
 from licences import licences_page, pinned
 from lifecycle_drawings import LIFECYCLES
 from litestar.testing import TestClient
+from metrics_page import metrics_page
+from order_lifecycle_page import order_lifecycle_page
 from schema import schema_page
 from sync_client import write_sync_client
 
@@ -17,10 +21,6 @@ from openbell.cli import app as client_commands
 from openbell_server.adapters.postgres import migrations
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.cli import app as server_commands
-from openbell_server.devtools.pages.brokers import brokers_page
-from openbell_server.devtools.pages.errors import errors_page
-from openbell_server.devtools.pages.metrics import metrics_page
-from openbell_server.devtools.pages.order_lifecycle import order_lifecycle_page
 from openbell_server.processes.rest_wiring import RestDependencies, rest_app
 
 ROOT = Path(__file__).parents[1]

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 
 import httpx
 import pytest
+from metrics_page import described_metrics
 
 from openbell import Client, Market
 from openbell_server.devtools.child_processes import wait_until
 from openbell_server.devtools.local_platform import LocalPlatform
-from openbell_server.devtools.pages.metrics import described_metrics
 from openbell_server.devtools.stack import PROCESSES
 from support.environment.front_door import ANSWER_SECONDS, answered
 from support.environment.otlp_collector import Collector

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from brokers_page import brokers_page
+
 from openbell_server.brokers.paper.definition import PaperBroker
 from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.registry import BROKERS
-from openbell_server.devtools.pages.brokers import brokers_page
 from openbell_server.domain.access.accounts import broker_and_profile
 from openbell_server.transport.rest.access.brokers import broker_body
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from openbell_server.devtools.pages.metrics import described_metrics, metrics_page
+from metrics_page import described_metrics, metrics_page
 
 DOCS = Path(__file__).parents[4] / "docs"
 # What would make as many series as there are callers.

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from order_lifecycle_page import order_lifecycle_page
 
-from openbell_server.devtools.pages.order_lifecycle import order_lifecycle_page
 from openbell_server.domain.orders import action_lifecycle, order_aggregate, order_reports
 
 PAGE = Path(__file__).parents[4] / "docs/lifecycle.md"

@@ -13,7 +13,6 @@ ROOT = Path(__file__).parents[4]
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """The checks, on a project of two pages and a file."""
-    monkeypatch.syspath_prepend(ROOT / "tools")
     checks = import_module("docs_site")
     for name, folder in (("ROOT", tmp_path), ("DOCS", tmp_path / "docs"), ("SITE", tmp_path / "build/site")):
         monkeypatch.setattr(checks, name, folder)
@@ -76,7 +75,6 @@ def test_a_page_that_the_front_page_lists_under_another_tab_is_reported(site: An
 
 
 def test_the_site_has_six_tabs_and_every_page_is_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "tools")
     checks = import_module("docs_site")
     tabs = [next(iter(tab)) for tab in yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]]
     assert tabs == ["Start", "Guides", "Concepts", "Reference", "Operate", "Guarantees"]

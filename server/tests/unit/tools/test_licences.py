@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.fixture
 def licences(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(ROOT / "tools")
     return import_module("licences")
 
 

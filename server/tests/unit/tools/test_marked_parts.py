@@ -10,7 +10,6 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.mark.parametrize("page", ["README.md", "docs/README.md", "docs/demo.md", "docs/guarantees.md"])
 def test_the_marked_parts_of_a_page_are_as_their_files(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "tools")
     parts = import_module("marked_parts")
     # Every change of the code makes some results older, without a change of the page.
     text, filled = ((ROOT / page).read_text(), parts.filled(page))

@@ -68,7 +68,6 @@ def test_a_table_that_has_no_comment_fails() -> None:
 
 
 def test_the_committed_drawings_are_the_made_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "tools")
     made = import_module("drawings").DRAWINGS | import_module("lifecycle_drawings").LIFECYCLES
     stale = [name for name, draw in made.items() if (DOCS / f"images/{name}.svg").read_text() != draw()]
     assert stale == [], "run make generate"

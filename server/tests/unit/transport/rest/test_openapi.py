@@ -9,9 +9,9 @@ import httpx
 import jsonschema
 import msgspec
 import pytest
+from errors_page import errors_page
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from openbell_server.devtools.pages.errors import errors_page
 from openbell_server.domain.errors import CODES
 from openbell_server.processes.rest_wiring import rest_app
 from openbell_server.transport.rest.openapi.operation_table import OPERATIONS, TAGS
