@@ -25,10 +25,9 @@ bar are informational. A bar that was not reached is marked; [performance](perfo
 """
 CONFORMANCE = """# Conformance
 
-This page lists the scenarios that every broker adapter must pass, and the results. Each runs the real application with
-its database against a local simulator of the broker's API, over real sockets. Run them yourself: `make contract
-[BROKER=<name>]`. A scenario is left out only if the broker's declared capabilities say that it does not offer the
-feature.
+On this page you find the scenarios that every broker adapter must pass, and the results. Each scenario runs the real
+application with its database against a local simulator of the broker's API, over real sockets. Run them yourself:
+`make contract [BROKER=<name>]`. A scenario is "not offered" only if the broker's declared capabilities exclude it.
 """
 
 
