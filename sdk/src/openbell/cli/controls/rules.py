@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openbell.cli.calls import Call, connected
+from openbell.cli.controls.parameters import from_json, from_options
 from openbell.cli.options import Account, AccountArgument, Yes, group, moment_of
 from openbell.cli.plain_text import printable, time_text
 
@@ -43,13 +44,22 @@ def show_rule(call: Call, code: Code) -> None:
     _show_rules(call, [call.client.rule(code, **call.scope)])
 
 
-@rules_app.command("set")
+# Options that this command does not know are parameters of the rule, and arrive in `words`.
+@rules_app.command("set", context_settings={"ignore_unknown_options": True})
 @_about_scope
 def set_rule(
     call: Call,
     code: Code,
-    parameters: Annotated[str, typer.Argument(metavar="PARAMETERS", help='JSON, such as {"quantity": "500"}.')],
     reason: Reason,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[--PARAMETER VALUE]...",
+            help="The parameters as options, such as --quantity 500: `openbell controls kinds` lists them. A list:"
+            " repeat its option, or use commas. Or all of them as one JSON object.",
+            show_default=False,
+        ),
+    ] = None,
     mode: Annotated[
         str, typer.Option("--mode", help="HARD refuses; SHADOW only records what it would refuse.")
     ] = "HARD",
@@ -61,12 +71,15 @@ def set_rule(
     ] = None,
     if_version: IfVersion = None,
 ) -> None:
-    """Set a rule, permanently or until a time."""
-    # The platform checks both values.
+    """Set a rule, permanently or until a time, for example: set QTY_MAX --quantity 500 --reason "fat fingers"."""
+    if words and len(words) == 1 and not words[0].startswith("--"):
+        parameters = from_json(words[0])
+    else:
+        parameters = from_options(code, words, call.client.control_kinds()) if words else {}
     values: tuple[Mode, OnMissing | None] = (mode.upper(), on_missing and on_missing.upper())  # type: ignore[assignment]  # the platform checks them
     rule = call.client.set_rule(
         code,
-        _object(parameters),
+        parameters,
         reason=reason,
         mode=values[0],
         on_missing=values[1],
@@ -169,14 +182,6 @@ def resume(call: Call, reason: Reason, yes: Yes = False) -> None:
     """End an account's halt. It takes an admin's access token, not an API key."""
     call.confirm_live("let an account trade again", yes=yes)
     _show_switch(call, call.client.set_switch("ACTIVE", reason=reason))
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        parameters: dict[str, Any] = dict(json.loads(text).items())
-    except (ValueError, AttributeError):
-        raise ValueError('The parameters must be a JSON object, such as {"quantity": "500"}.') from None
-    return parameters
 
 
 def show_effective(call: Call, rules: "Sequence[EffectiveRule]") -> None:
