@@ -63,12 +63,12 @@ class Connection:
     @property
     def rest_is_local(self) -> bool:
         """REST requests to this machine use no proxy."""
-        return _is_loopback(urlsplit(self.url).hostname or "")
+        return is_loopback(urlsplit(self.url).hostname or "")
 
     @property
     def stream_is_local(self) -> bool:
         """The event stream to this machine is not encrypted."""
-        return _is_loopback(urlsplit(f"//{self.stream_address}").hostname or "")
+        return is_loopback(urlsplit(f"//{self.stream_address}").hostname or "")
 
     def account(self, account_id: str | None) -> str:
         """The account of one call, by default the client's; raises NotConfigured if there is none."""
@@ -122,7 +122,7 @@ def connect(
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:

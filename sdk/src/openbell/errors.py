@@ -98,7 +98,10 @@ class Invalid(ApiError):
 class NotAuthenticated(ApiError):
     """The API key or access token is not valid."""
 
-    remedy = "Check the API key in OPENBELL_API_KEY; it may be mistyped, disabled, revoked or expired."
+    remedy = (
+        "Check the API key or the access token: it may be mistyped, disabled, revoked or expired."
+        " `openbell login` gets a new token."
+    )
 
 
 class PermissionDenied(ApiError):

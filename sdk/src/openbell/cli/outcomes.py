@@ -20,6 +20,14 @@ OUTCOME_UNKNOWN: Final = 3
 _OPTIONS: Final = {"Pass api_key,": "Pass --api-key,", "Pass account_id,": "Pass --account,"}
 
 
+class SignInFailed(OpenbellError):
+    """The OpenID provider or the platform refused a sign-in."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
 @contextmanager
 def errors_as_messages(*, as_json: bool) -> Iterator[None]:
     """Print an error on stderr, as a few lines or as JSON, and exit with its code."""
@@ -43,7 +51,7 @@ def interrupted_as_unknown(idempotency_key: str) -> Iterator[None]:
 
 
 def _exit_code(error: OpenbellError) -> int:
-    if isinstance(error, ApiError):
+    if isinstance(error, ApiError | SignInFailed):
         return REFUSED
     return WRONG_USAGE if isinstance(error, NotConfigured) else OUTCOME_UNKNOWN
 
