@@ -157,8 +157,9 @@ def test_a_profile_reuses_its_provider_and_never_that_of_another_platform(
     login()
     assert profile()["url"] == "https://live.example"
     asked = {"client_id": "cli", "scope": "openid x"}
-    audience = "https://openbell.example"
-    assert world.forms[4] == world.forms[1] == asked | {"audience": audience, "resource": audience}
+    target = {"audience": "https://openbell.example", "resource": "https://openbell.example"}
+    assert world.forms[4] == world.forms[1] == asked | target
+    assert target.items() <= world.forms[2].items(), "a provider may issue a token for itself without it"
 
 
 def test_the_provider_of_the_environment_is_used_for_the_platform_of_the_environment(
@@ -241,7 +242,7 @@ def test_a_provider_that_cannot_be_used_is_refused_with_a_reason(
 
 
 def test_a_code_is_waited_for_half_an_hour_at_most(world: World) -> None:
-    world.code, world.polls = CODE | {"expires_in": 10**9}, [error("authorization_pending")]
+    world.code, world.polls = CODE | {"expires_in": 10_000}, [error("authorization_pending")]
     login(*OPTIONS, code=1)
     assert world.now <= 1800
 

@@ -41,17 +41,16 @@ class Code:
 class Provider:
     """An OpenID provider, found by its issuer; raises Unreachable, NotConfigured or SignInFailed."""
 
-    def __init__(self, issuer: str, client_id: str) -> None:
+    def __init__(self, issuer: str, client_id: str, audience: str | None = None) -> None:
         self._issuer, self._client_id = _checked(issuer, "The issuer").rstrip("/"), client_id
+        # RFC 8707 has `resource`; Auth0 reads `audience`.
+        target = {"audience": audience, "resource": audience} if audience else {}
+        self._common = {"client_id": client_id, **target}
         self._metadata = self._discover()
 
-    def sign_in(self, scope: str | None, audience: str | None, show: Callable[[Code], None]) -> Tokens:
+    def sign_in(self, scope: str | None, show: Callable[[Code], None]) -> Tokens:
         """Request a code, show it, and poll until the user confirms or denies it, or it expires."""
-        asked = {"client_id": self._client_id, "scope": scope or self._default_scope()}
-        if audience:
-            # RFC 8707 has `resource`; Auth0 reads `audience`.
-            asked |= {"audience": audience, "resource": audience}
-        given = self._post("device_authorization_endpoint", asked)
+        given = self._post("device_authorization_endpoint", {"scope": scope or self._default_scope()})
         if "error" in given:
             raise self._refused(given)
         try:
@@ -65,14 +64,13 @@ class Provider:
         return self._poll(device_code, min(lifetime, WAIT_SECONDS_MAX), interval)
 
     def refresh(self, refresh_token: str) -> Tokens:
-        asked = {"grant_type": "refresh_token", "refresh_token": refresh_token, "client_id": self._client_id}
-        given = self._post("token_endpoint", asked)
+        given = self._post("token_endpoint", {"grant_type": "refresh_token", "refresh_token": refresh_token})
         if "error" in given:
             raise self._refused(given)
         return self._tokens(given)
 
     def _poll(self, device_code: str, lifetime: float, interval: float) -> Tokens:
-        asked = {"grant_type": DEVICE_GRANT, "device_code": device_code, "client_id": self._client_id}
+        asked = {"grant_type": DEVICE_GRANT, "device_code": device_code}
         deadline = monotonic() + lifetime
         unreachable: Unreachable | None = None
         while monotonic() + interval < deadline:
@@ -119,7 +117,7 @@ class Provider:
                 f"The provider {self._issuer} has no {endpoint}, so nobody can sign in with a code.",
                 "Enable its device flow, or set a token in OPENBELL_ACCESS_TOKEN.",
             )
-        return self._exchange("POST", _checked(address, f"The provider's {endpoint}"), form)
+        return self._exchange("POST", _checked(address, f"The provider's {endpoint}"), form | self._common)
 
     def _exchange(self, method: str, address: str, form: dict[str, str] | None = None) -> dict[str, Any]:
         # A provider on this machine cannot be reached through the proxy of HTTP_PROXY.

@@ -44,7 +44,7 @@ def login(
         name = context.find_root().params["profile"] or stored["default"] or "default"
         given = {"url": url, "issuer": issuer, "client_id": client_id, "audience": audience, "scope": scope}
         settings = _settings(stored["profiles"].get(name, {}), given)
-        tokens = _provider(settings).sign_in(settings.get("scope"), settings.get("audience"), _show_code)
+        tokens = _provider(settings).sign_in(settings.get("scope"), _show_code)
         user = _verified(settings["url"], tokens.access_token)
         _store(name, settings, tokens)
         where = f" of {user.organization.name}" if user.organization else ""
@@ -103,7 +103,7 @@ def _settings(stored: dict[str, str], given: dict[str, str | None]) -> dict[str,
 def _provider(settings: dict[str, str]) -> "Provider":
     from openbell.cli.device_flow import Provider
 
-    return Provider(settings["issuer"], settings["client_id"])
+    return Provider(settings["issuer"], settings["client_id"], settings.get("audience"))
 
 
 def _show_code(code: "Code") -> None:

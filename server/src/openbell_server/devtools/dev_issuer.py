@@ -50,7 +50,7 @@ class DevIssuer:
         described = jwt.algorithms.OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
         # Whoever knows the client id is signed in without a question, so it is random and only in the owner's files.
         self._client_id = f"dev-{secrets.token_urlsafe(24)}"
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _IssuerRequest)
         self._address = f"http://127.0.0.1:{self._server.server_port}"
         replies = _Replies(self._address, private, self._client_id)
         replies.pages["/jwks"] = {"keys": [{**described, "kid": KEY_ID, "use": "sig", "alg": "EdDSA"}]}
@@ -172,7 +172,7 @@ class _Replies:
         return 200, {"access_token": token, "token_type": "Bearer", "expires_in": LIFETIME_SECONDS}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _IssuerRequest(BaseHTTPRequestHandler):
     timeout = REQUEST_SECONDS
 
     @property
