@@ -94,6 +94,13 @@ class Invalid(ApiError):
         "invalid_cursor": "Pass the cursor exactly as the last page returned it.",
     }
 
+    def __init__(self, **facts: Any) -> None:  # noqa: ANN401 - as ApiError takes them
+        super().__init__(**facts)
+        rules = (self.receipt or {}).get("rules", ())
+        # At the submit this rule is about the deadline only; no admin can change that.
+        if {rule.get("code") for rule in rules if rule.get("verdict") == "REFUSED"} == {"STALE_ORDER"}:
+            self.remedy = "Its deadline has passed: submit it again with a later one, or without."
+
 
 class NotAuthenticated(ApiError):
     """The API key or access token is not valid."""
