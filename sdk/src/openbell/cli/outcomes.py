@@ -1,6 +1,5 @@
 """How a command ends: exit codes, and error messages for people."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ import typer
 
 from openbell.cli.plain_text import printable
 from openbell.errors import ApiError, NotConfigured, OpenbellError, OutcomeUnknown
+from openbell.json_lines import json_line
 
 DONE: Final = 0
 REFUSED: Final = 1
@@ -68,7 +68,7 @@ def _remedy(error: OpenbellError) -> str:
 def _report(error: OpenbellError, *, as_json: bool) -> None:
     request_id = getattr(error, "request_id", None)
     if as_json:
-        sys.stderr.write(json.dumps({"error": _as_object(error, request_id)}) + "\n")
+        sys.stderr.write(json_line({"error": _as_object(error, request_id)}) + "\n")
         return
     _write(error.message)
     if isinstance(error, ApiError):

@@ -10,6 +10,7 @@ from openbell.cli.calls import Call, connected
 from openbell.cli.controls.parameters import from_json, from_options
 from openbell.cli.options import Account, AccountArgument, Yes, group, moment_of
 from openbell.cli.plain_text import printable, time_text
+from openbell.json_lines import json_line
 
 if TYPE_CHECKING:
     from openbell.controls.effective import EffectiveRule
@@ -100,7 +101,7 @@ def remove_rule(
 ) -> None:
     """Remove a rule. Its history stays."""
     call.client.remove_rule(code, reason=reason, if_version=if_version, **call.scope)
-    typer.echo(json.dumps({"code": code, "removed": True}) if call.as_json else f"{printable(code)} is removed")
+    typer.echo(json_line({"code": code, "removed": True}) if call.as_json else f"{printable(code)} is removed")
 
 
 @_about_scope
