@@ -264,6 +264,13 @@ def test_an_expired_token_is_never_sent_and_the_message_names_the_command(world:
     assert len(world.bearers) == 1
 
 
+def test_a_token_of_the_environment_needs_no_profiles(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(os.environ["OPENBELL_CONFIG"]).write_text("[")
+    monkeypatch.setenv("OPENBELL_ACCESS_TOKEN", "other")
+    assert RUN.invoke(app, ["controls", "switch", "list"]).exit_code == 0
+    assert world.bearers == ["Bearer other"]
+
+
 def test_an_expired_token_is_refreshed_and_the_new_one_is_stored(world: World) -> None:
     world.polls = [TOKENS | {"refresh_token": "r1"}]
     login(*OPTIONS)

@@ -56,7 +56,11 @@ def login(
 
 def current_token(token: str) -> str:
     """The token itself; if it is one of `login` and expired, a new one. Raises NotConfigured if there is none."""
-    profiles: dict[str, dict[str, str]] = read_profiles()["profiles"]
+    try:
+        profiles: dict[str, dict[str, str]] = read_profiles()["profiles"]
+    except ValueError:
+        # The token is not from this file: a profile that cannot be read stops a command earlier.
+        return token
     name = next((name for name, settings in profiles.items() if settings.get("access_token") == token), None)
     if name is None:
         return token
