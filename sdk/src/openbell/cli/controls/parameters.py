@@ -1,30 +1,38 @@
-"""The parameters of a rule from options such as `--quantity 100`; the platform's list of kinds has their types."""
+"""The parameters of a rule from options such as `--quantity 100`; schemas have their names and types."""
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from openbell.controls.effective import ControlKind
-
+# By code, then by name: the JSON schema of a parameter.
+Schemas = Mapping[str, Mapping[str, Mapping[str, Any]]]
+HELP: Final = (
+    "The parameters as options, such as --quantity 500: `openbell controls kinds` lists them. A list: repeat its"
+    " option, or use commas. Or all of them as one JSON object."
+)
 _BOOLEANS: Final = {"true": True, "false": False}
 _FORMS: Final = 'as options, such as --quantity 500, or as one JSON object, such as {"quantity": "500"}.'
 
 
-def from_json(text: str) -> dict[str, Any]:
+def read_parameters(code: str, words: Sequence[str], schemas: Callable[[], Schemas]) -> dict[str, Any]:
+    """From options, or from one JSON object, which needs no schema; raises ValueError."""
+    if not words:
+        return {}
+    return _from_json(words[0]) if len(words) == 1 and words[0][:2] != "--" else _from_options(code, words, schemas())
+
+
+def _from_json(text: str) -> dict[str, Any]:
     try:
         return dict(json.loads(text).items())
     except (ValueError, AttributeError):
         raise ValueError(f"Write the parameters {_FORMS}") from None
 
 
-def from_options(code: str, words: Sequence[str], kinds: "Sequence[ControlKind]") -> dict[str, Any]:
+def _from_options(code: str, words: Sequence[str], kinds: Schemas) -> dict[str, Any]:
     """A list is given by repeating its option, or with commas; a boolean without a value is true."""
-    kind = next((each for each in kinds if each.code == code and each.settable), None)
-    if kind is None:
-        known = ", ".join(each.code for each in kinds if each.settable)
-        raise ValueError(f"{code} is not a kind of rule; these are: {known}.")
-    schemas = kind.parameters["properties"]
+    if code not in kinds:
+        raise ValueError(f"{code} is not a kind of rule; these are: {', '.join(kinds)}.")
+    schemas = kinds[code]
     values: dict[str, Any] = {}
     remaining = list(words)
     while remaining:
@@ -55,7 +63,7 @@ def _next_value(option: str, remaining: list[str], *, is_boolean: bool) -> str:
     raise ValueError(f"{option} needs a value, such as {option}=VALUE.")
 
 
-def _value(schema: dict[str, Any], text: str) -> object:
+def _value(schema: Mapping[str, Any], text: str) -> object:
     """The text as the schema's type; text that does not fit is sent as it is, and the platform refuses it."""
     if schema["type"] == "integer":
         try:

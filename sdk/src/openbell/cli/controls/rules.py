@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openbell.cli.calls import Call, connected
-from openbell.cli.controls.parameters import from_json, from_options
+from openbell.cli.controls.parameters import HELP, read_parameters
 from openbell.cli.options import Account, AccountArgument, Yes, group, moment_of
 from openbell.cli.plain_text import printable, time_text
 from openbell.json_lines import json_line
@@ -54,12 +54,7 @@ def set_rule(
     reason: Reason,
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[--PARAMETER VALUE]...",
-            help="The parameters as options, such as --quantity 500: `openbell controls kinds` lists them. A list:"
-            " repeat its option, or use commas. Or all of them as one JSON object.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="[--PARAMETER VALUE]...", help=HELP, show_default=False),
     ] = None,
     mode: Annotated[
         str, typer.Option("--mode", help="HARD refuses; SHADOW only records what it would refuse.")
@@ -73,10 +68,11 @@ def set_rule(
     if_version: IfVersion = None,
 ) -> None:
     """Set a rule, permanently or until a time, for example: set QTY_MAX --quantity 500 --reason "fat fingers"."""
-    if words and len(words) == 1 and not words[0].startswith("--"):
-        parameters = from_json(words[0])
-    else:
-        parameters = from_options(code, words, call.client.control_kinds()) if words else {}
+    parameters = read_parameters(
+        code,
+        words or [],
+        lambda: {kind.code: kind.parameters["properties"] for kind in call.client.control_kinds() if kind.settable},
+    )
     values: tuple[Mode, OnMissing | None] = (mode.upper(), on_missing and on_missing.upper())  # type: ignore[assignment]  # the platform checks them
     rule = call.client.set_rule(
         code,
