@@ -114,7 +114,7 @@ class NotAuthenticated(ApiError):
 class PermissionDenied(ApiError):
     """The API key or access token lacks a permission."""
 
-    remedy = "Ask an admin for the permission, or set a user's token in OPENBELL_ACCESS_TOKEN."
+    remedy = "Ask an admin for the permission, or use a user's token: `openbell login`, or OPENBELL_ACCESS_TOKEN."
     remedies: ClassVar = {
         "environment_mismatch": "Use a key of the account's environment: paper keys for paper, live keys for live.",
         "entitlement_required": "Ask the operator for the entitlement that the message names.",
