@@ -47,7 +47,8 @@ class Connection:
     # None if there is an access token.
     api_key: ApiKey | None
     url: str
-    stream_address: str
+    # None if it is not known: then events come from `url` as server-sent events.
+    stream_address: str | None
     account_id: str | None
     timeout: float
     access_token: AccessToken | None = None
@@ -63,12 +64,12 @@ class Connection:
     @property
     def rest_is_local(self) -> bool:
         """REST requests to this machine use no proxy."""
-        return _is_loopback(urlsplit(self.url).hostname or "")
+        return is_loopback(urlsplit(self.url).hostname or "")
 
     @property
     def stream_is_local(self) -> bool:
         """The event stream to this machine is not encrypted."""
-        return _is_loopback(urlsplit(f"//{self.stream_address}").hostname or "")
+        return is_loopback(urlsplit(f"//{self.stream_address or ''}").hostname or "")
 
     def account(self, account_id: str | None) -> str:
         """The account of one call, by default the client's; raises NotConfigured if there is none."""
@@ -107,8 +108,10 @@ def connect(
         raise NotConfigured("No address of the platform was given.", remedy)
     if not re.fullmatch(r"https?://([^/:\s]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/\S*)?", url):
         raise NotConfigured(f"{url!r} is not an address.", "Write it like https://openbell.example.com.")
-    stream = stream_address or os.environ.get("OPENBELL_STREAM") or DEFAULT_STREAM
-    if not re.fullmatch(r"[^/\s]+:[0-9]+", stream):
+    # The default is for a local platform only: the key of another one must not be sent to this machine.
+    default = DEFAULT_STREAM if is_loopback(urlsplit(url).hostname or "") else None
+    stream = stream_address or os.environ.get("OPENBELL_STREAM") or default
+    if stream and not re.fullmatch(r"[^/\s]+:[0-9]+", stream):
         raise NotConfigured(f"{stream!r} is not a stream address.", "Write it like stream.example.com:443.")
     if timeout <= 0:
         raise NotConfigured("The timeout must be greater than zero.", "Pass the seconds a request may take.")
@@ -122,7 +125,7 @@ def connect(
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:

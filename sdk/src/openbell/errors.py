@@ -94,17 +94,27 @@ class Invalid(ApiError):
         "invalid_cursor": "Pass the cursor exactly as the last page returned it.",
     }
 
+    def __init__(self, **facts: Any) -> None:  # noqa: ANN401 - as ApiError takes them
+        super().__init__(**facts)
+        rules = (self.receipt or {}).get("rules", ())
+        # At the submit this rule is about the deadline only; no admin can change that.
+        if {rule.get("code") for rule in rules if rule.get("verdict") == "REFUSED"} == {"STALE_ORDER"}:
+            self.remedy = "Its deadline has passed: submit it again with a later one, or without."
+
 
 class NotAuthenticated(ApiError):
     """The API key or access token is not valid."""
 
-    remedy = "Check the API key in OPENBELL_API_KEY; it may be mistyped, disabled, revoked or expired."
+    remedy = (
+        "Check the API key or the access token: it may be mistyped, disabled, revoked or expired."
+        " `openbell login` gets a new token."
+    )
 
 
 class PermissionDenied(ApiError):
     """The API key or access token lacks a permission."""
 
-    remedy = "Ask an admin for the permission, or set a user's token in OPENBELL_ACCESS_TOKEN."
+    remedy = "Ask an admin for the permission, or use a user's token: `openbell login`, or OPENBELL_ACCESS_TOKEN."
     remedies: ClassVar = {
         "environment_mismatch": "Use a key of the account's environment: paper keys for paper, live keys for live.",
         "entitlement_required": "Ask the operator for the entitlement that the message names.",

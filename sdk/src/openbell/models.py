@@ -1,11 +1,12 @@
 """Records of the API, with exact decimals."""
 
-import json
 from datetime import datetime
 from decimal import Decimal
 from typing import Final, Generic, TypeVar
 
 import msgspec
+
+from openbell.json_lines import json_line
 
 # An execution in one of these states does not change any more.
 FINAL_STATES: Final = frozenset({"FILLED", "CANCELED", "EXPIRED", "REJECTED", "SKIPPED", "FAILED", "RECONCILED_OUT"})
@@ -19,8 +20,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_json(self) -> str:
         """One line of JSON; decimals are strings."""
-        plain = msgspec.to_builtins(self, builtin_types=(Decimal,))
-        return json.dumps(plain, default=lambda number: format(number, "f"), ensure_ascii=False, separators=(",", ":"))
+        return json_line(msgspec.to_builtins(self, builtin_types=(Decimal,)))
 
 
 class PageOf(Record, Generic[Item], frozen=True, kw_only=True):

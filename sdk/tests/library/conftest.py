@@ -31,6 +31,8 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         "OPENBELL_ACCOUNT",
         "OPENBELL_ACCESS_TOKEN",
         "OPENBELL_PROFILE",
+        "OPENBELL_LOGIN_ISSUER",
+        "OPENBELL_LOGIN_CLIENT_ID",
         "FORCE_COLOR",
     ):
         monkeypatch.delenv(name, raising=False)

@@ -108,6 +108,45 @@ def test_json_is_one_object_per_line(platform: Platform, record: dict[str, Any])
     assert json.loads(out) == record
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["intents", "show", "123"],
+        ["intents", "cancel", "123"],
+        ["orders", "list", "--intent", "123"],
+        ["orders", "cancel", INTENT, "123", "--access-token", "t"],
+    ],
+)
+def test_a_wrong_intent_id_is_named_with_an_example_and_nothing_is_sent(platform: Platform, words: list[str]) -> None:
+    _, err = run(*words, code=2)
+    assert "123 is not an intent id. An id looks like 0192f0c1-" in err
+    assert platform.requests == []
+
+
+@pytest.mark.parametrize("quantity", ["-5", "-0.5"])
+def test_a_negative_quantity_is_refused_as_a_quantity_and_nothing_is_sent(platform: Platform, quantity: str) -> None:
+    _, err = run("intents", "create", "AAPL", "BUY", quantity, "--limit", "5", code=2)
+    assert f"quantity must be greater than zero, not {quantity}." in err
+    assert platform.requests == []
+
+
+def test_an_option_that_does_not_exist_is_still_refused(platform: Platform) -> None:
+    _, err = run("intents", "create", "AAPL", "BUY", "5", "--limt", "5", code=2)
+    assert "No such option: --limt" in err
+    _, err = run("intents", "create", "AAPL", "BUY", "-5", "--limt", "5", code=2)
+    assert "--limt" in err
+    assert platform.requests == []
+
+
+def test_errors_and_removals_have_the_json_of_records(platform: Platform) -> None:
+    platform.answers = [httpx.Response(204)]
+    out, _ = run("controls", "rules", "remove", "QTY_MAX", "--json")
+    assert out == '{"code":"QTY_MAX","removed":true}\n'
+    platform.answers = [httpx.Response(404, json={"code": "not_found", "detail": "kein Konto für dich"})]
+    _, err = run("intents", "show", INTENT, "--json", code=1)
+    assert err.startswith('{"error":{"kind":"NotFound","code":"not_found","message":"kein Konto für dich"')
+
+
 def test_list_shows_whole_ids_and_reasons_in_a_pipe(platform: Platform, record: dict[str, Any]) -> None:
     refused = record | {"status": "REFUSED", "reason": {"code": "BROKER_REFUSED", "broker_text": "[b]no\x1b[2J"}}
     platform.answers = [httpx.Response(200, json={"data": [refused], "next_cursor": None, "last_cursor": None})]

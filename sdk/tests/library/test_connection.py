@@ -4,6 +4,7 @@ import pytest
 
 from openbell import AsyncClient, Client, NotConfigured
 from openbell.connection import ApiKey, connect
+from openbell.events.subscriptions import subscription_of
 
 SECRET = "s" * 43
 KEY = f"ob_paper_0_abcdefghij12_{SECRET}_crc123"
@@ -66,6 +67,22 @@ def test_a_connection_that_cannot_work_is_refused_with_a_remedy(
         connect(key, url, stream, None, timeout)
     assert caught.value.remedy
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://openbell.example.com", "https://127.0.0.1.example.com"])
+def test_the_key_of_a_remote_platform_is_never_sent_to_a_stream_on_this_machine(url: str) -> None:
+    connection = connect(KEY, url, None, "a", 10.0)
+    assert (connection.stream_address, connection.stream_is_local) == (None, False)
+    assert subscription_of(connection, None, {}).transport == "sse"
+    with pytest.raises(NotConfigured, match="No address of the gRPC event stream") as refused:
+        subscription_of(connection, None, {"transport": "grpc"})
+    assert "OPENBELL_STREAM" in refused.value.remedy
+
+
+def test_a_local_platform_has_a_local_stream_by_default() -> None:
+    connection = connect(KEY, "http://localhost:8080", None, "a", 10.0)
+    assert connection.stream_address == "127.0.0.1:8443"
+    assert subscription_of(connection, None, {}).transport == "grpc"
 
 
 def test_a_call_without_an_account_says_so() -> None:

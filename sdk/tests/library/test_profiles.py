@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from openbell.cli import app
 
 RUN = CliRunner()
+INTENT = "0192f0c1-0000-7000-8000-000000000001"
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +108,7 @@ def test_what_is_no_profile_file_is_said_to_be_none() -> None:
     "words",
     [
         ["intents", "create", "AAPL", "BUY", "1"],
-        ["intents", "replace", "i", "--quantity", "2"],
+        ["intents", "replace", INTENT, "--quantity", "2"],
         ["accounts", "close", "a"],
         ["credentials", "set", "--file", "-"],
         ["credentials", "remove"],
@@ -126,5 +127,5 @@ def test_nothing_live_is_done_where_nobody_can_be_asked_and_yes_was_not_said(
 
 
 def test_a_cancel_is_never_asked_about(asked: list[httpx.Request]) -> None:
-    RUN.invoke(app, ["intents", "cancel", "i"], env={"OPENBELL_API_KEY": "ob_live_k", "OPENBELL_ACCOUNT": "a"})
+    RUN.invoke(app, ["intents", "cancel", INTENT], env={"OPENBELL_API_KEY": "ob_live_k", "OPENBELL_ACCOUNT": "a"})
     assert len(asked) == 1

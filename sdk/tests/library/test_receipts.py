@@ -142,6 +142,23 @@ def test_refusals_are_one_line_for_each_rule_that_refused(monkeypatch: pytest.Mo
     assert json.loads(told)["refusal_no"] == 1
 
 
+@pytest.mark.parametrize(
+    ("codes", "remedy"),
+    [
+        (["STALE_ORDER"], "Its deadline has passed: submit it again with a later one"),
+        (["STALE_ORDER", "QTY_MAX"], "ask an admin to change the control"),
+    ],
+)
+def test_a_deadline_that_passed_asks_for_a_later_one(
+    monkeypatch: pytest.MonkeyPatch, codes: list[str], remedy: str
+) -> None:
+    body = a_body(a_rule(code="TICK"), *(a_rule(**A_REFUSAL | {"code": code}) for code in codes))
+    problem = {"code": "controls_refused", "detail": "refused", "receipt": {"id": an_id(9), **body}}
+    connect(monkeypatch, Platform(intents=httpx.Response(422, json=problem)))
+    _, told = run("intents", "create", "AAPL", "BUY", "5", "--deadline", "2020-01-01T00:00:00Z", code=1)
+    assert remedy in told
+
+
 def test_a_refused_submit_shows_every_rule_that_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     body = a_body(
         a_rule(**A_REFUSAL), a_rule(code="TICK"), a_rule(**A_REFUSAL | {"code": "NOTIONAL_MAX", "limit": "9"})
@@ -277,7 +294,7 @@ def test_a_dry_run_shows_every_rule_records_nothing_and_ends_as_a_submit_would(m
     shown, _ = run("intents", "create", "AAPL", "BUY", "10", "--dry-run", "--allow-duplicate", code=1)
     for words in ("REFUSED: CREATE BUY 10 AAPL", "nothing was recorded", "QTY_MAX", "at most 1000"):
         assert words in shown
-    told, _ = run("intents", "replace", "i", "--quantity", "5", "--dry-run", "--json", code=1)
+    told, _ = run("intents", "replace", an_id(1), "--quantity", "5", "--dry-run", "--json", code=1)
     assert json.loads(told)["receipt"]["rules"][0]["code"] == "QTY_MAX"
     platform.answers["evaluate"] = {"verdict": "PASSED", "receipt": a_body()}
     shown, _ = run("intents", "create", "AAPL", "BUY", "10", "--dry-run", "--deadline", "2026-01-31T09:30:00Z")

@@ -115,7 +115,10 @@ def readme_blocks_work(dev: RunningDev) -> None:
 
 def tokens_of_dev_work(dev: RunningDev) -> None:
     printed = (dev.folder / "dev.out").read_text()
-    assert f"tokens mint --user you --organization {ACME} --role admin" in printed
+    assert "openbell --profile dev login" in printed
+    sign_in = f". .openbell/dev.env; export OPENBELL_CONFIG=profiles.json; {CLIENT[0]} --profile dev"
+    assert "as you of Acme Trading (admin)" in run(["bash", "-euc", f"{sign_in} login"], dev.folder, 120)
+    assert "USER you of Acme Trading" in run(["bash", "-euc", f"{sign_in} me"], dev.folder, 120)
 
     def bearer(*words: str) -> dict[str, str]:
         return {"authorization": f"Bearer {run([*SERVER, 'tokens', 'mint', *words], dev.folder, 120).strip()}"}

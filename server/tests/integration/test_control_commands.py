@@ -24,7 +24,7 @@ async def test_a_rule_of_the_platform_is_set_listed_and_removed_and_begins_every
     await a_tenant(pool)
     await a_tenant(pool)
     before = await epochs(pool)
-    rule = await operator.change("controls", "set", "QTY_MAX", '{"quantity": "500"}', "--reason", "fat fingers")
+    rule = await operator.change("controls", "set", "QTY_MAX", "--quantity", "500", "--reason", "fat fingers")
     assert (rule["code"], rule["in_force"], rule["version"]) == ("QTY_MAX", 'HARD {"quantity": "500"}', 1)
     assert (rule["by"], rule["reason"]) == ("OPERATOR olga", "fat fingers")
     assert await operator.read("controls", "list") == {"rules": [rule]}
@@ -50,7 +50,7 @@ async def test_a_rule_for_a_time_stands_beside_the_one_for_good(operator: Comman
 
 
 async def test_the_platform_is_halted_and_let_go_on(operator: CommandLine) -> None:
-    halted = await operator.change("controls", "set", "SWITCH", '{"status": "HALTED"}', "--reason", "an incident")
+    halted = await operator.change("controls", "set", "SWITCH", "--status", "halted", "--reason", "an incident")
     assert halted["in_force"] == 'HARD {"status": "HALTED"}'
     await operator.change("controls", "set", "SWITCH", '{"status": "ACTIVE"}', "--reason", "over", "--if-version", "1")
     assert len((await operator.read("controls", "history", "SWITCH"))["changes"]) == 2
@@ -59,7 +59,10 @@ async def test_the_platform_is_halted_and_let_go_on(operator: CommandLine) -> No
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("set", "QTY_MAX", "500", "--reason", "r"), "must be a JSON object"),
+        (("set", "QTY_MAX", "500", "--reason", "r"), "Write the parameters as options"),
+        (("set", "QTY_MAX", "--value", "5", "--reason", "r"), "QTY_MAX has no parameter --value; it has: --quantity."),
+        (("set", "QTY_MAX", "--quantity", "-5", "--reason", "r"), "Nothing was changed: /parameters/quantity"),
+        (("set", "SWITCH", "--status", "OFF", "--reason", "r"), "Nothing was changed"),
         (("set", "QTY_MAX", "{}", "--reason", "r"), "Nothing was changed: /parameters must be"),
         (("set", "NO_SUCH", "{}", "--reason", "r"), "must be one of"),
         (("set", "SYMBOL_DISABLED", "{}", "--reason", "r"), "must be one of"),

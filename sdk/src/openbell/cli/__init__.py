@@ -15,6 +15,7 @@ from openbell.cli import (
     events,
     intents,
     keys,
+    login,
     operations,
     orders,
     paper,
@@ -51,6 +52,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(operations.app, name="operations")
 app.add_typer(operations.users_app, name="users")
 app.add_typer(profiles.app, name="profiles")
+app.command("login")(login.login)
 app.command("brokers")(brokers.show_brokers)
 app.command("calendars")(calendars.show_calendars)
 app.command("me")(operations.me)
@@ -78,8 +80,8 @@ def choose(
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    # `openbell profiles` must also work if a profile cannot be used.
-    if context.invoked_subcommand != "profiles":
+    # These two must also work if a profile cannot be used, or does not exist yet.
+    if context.invoked_subcommand not in ("profiles", "login"):
         with errors_as_messages(as_json=False):
             profiles.apply_profile(profile)
 

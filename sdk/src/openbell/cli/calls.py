@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ge
 import typer
 from typer.models import ArgumentInfo
 
+from openbell.cli.login import current_token
 from openbell.cli.options import Json, Key, OfKey, OfOrganization, OfSymbol, Stream, Token, Url
 from openbell.cli.outcomes import errors_as_messages
 from openbell.cli.plain_text import printable
@@ -150,4 +151,5 @@ def client_for(
 ) -> "Client":
     from openbell.client import Client
 
-    return Client(api_key=key, url=url, stream_address=stream, account_id=account, access_token=token)
+    valid = current_token(token) if token else None
+    return Client(api_key=key, url=url, stream_address=stream, account_id=account, access_token=valid)

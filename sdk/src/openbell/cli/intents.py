@@ -1,11 +1,13 @@
 """The commands under `openbell intents`."""
 
+import re
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 from uuid import uuid4
 
 import typer
+from typer.core import TyperCommand
 
 from openbell.cli.calls import Call, connected
 from openbell.cli.options import (
@@ -44,7 +46,14 @@ _REFUSED_STATES: Final = frozenset({"REJECTED", "SKIPPED", "FAILED"})
 _about_account = connected(account=Account)
 
 
-@app.command()
+class _TakesNegativeNumbers(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own class
+        # A quantity of -5 is refused as a quantity, not as an option.
+        ctx.ignore_unknown_options = any(re.match(r"-[0-9.]", text) for text in args)
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=_TakesNegativeNumbers)
 @_about_account
 def create(
     call: Call,

@@ -3,10 +3,20 @@
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
 from openbell.intents.orders import ListOrder
+
+
+def intent_id(text: str) -> str:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        message = f"{text} is not an intent id. An id looks like 0192f0c1-7a3b-7c3d-9f00-5b6d2a1c4e8f."
+        raise typer.BadParameter(message) from None
+
 
 Url = Annotated[
     str | None, typer.Option("--url", envvar="OPENBELL_URL", help="The platform's address.", show_default=False)
@@ -59,7 +69,7 @@ AllowDuplicate = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only evaluate the controls; record nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a live account.")]
-IntentId = Annotated[str, typer.Argument(metavar="ID", help="The intent's id.")]
+IntentId = Annotated[str, typer.Argument(metavar="ID", help="The intent's id.", parser=intent_id)]
 Symbol = Annotated[str, typer.Argument(metavar="SYMBOL", help="For example AAPL.")]
 OfSymbol = Annotated[str | None, typer.Option("--symbol", help="One symbol on the account.")]
 OfKey = Annotated[str | None, typer.Option("--api-key-id", help="One API key, by its id.")]
@@ -67,7 +77,7 @@ OfOrganization = Annotated[bool, typer.Option("--organization", help="The whole 
 OnlySymbol = Annotated[str | None, typer.Option("--symbol", help="Only this symbol.")]
 AllAccounts = Annotated[bool, typer.Option("--all-accounts", help="Of every account of the organization.")]
 OldestFirst = Annotated[bool, typer.Option("--oldest-first", help="Begin with the oldest instead of the newest.")]
-OfIntent = Annotated[str | None, typer.Option("--intent", help="Only this intent.")]
+OfIntent = Annotated[str | None, typer.Option("--intent", help="Only this intent.", parser=intent_id)]
 AtMost = Annotated[int | None, typer.Option("--limit", min=1, help="The largest number of rows.")]
 
 

@@ -14,6 +14,7 @@ from openbell.cli.options import (
     OldestFirst,
     OnlySymbol,
     group,
+    intent_id,
     list_order,
     moment_of,
 )
@@ -105,7 +106,10 @@ def list_orders(
 @app.command()
 @connected(account=Account, key=False, token=True)
 def cancel(
-    call: Call, intents: Annotated[list[str], typer.Argument(metavar="INTENT...", help="The ids of the intents.")]
+    call: Call,
+    intents: Annotated[
+        list[str], typer.Argument(metavar="INTENT...", help="The ids of the intents.", parser=intent_id)
+    ],
 ) -> None:
     """Cancel orders with an access token; with an API key use `openbell intents cancel`."""
     results = call.client.cancel_orders(intents)

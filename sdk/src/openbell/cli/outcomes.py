@@ -1,6 +1,5 @@
 """How a command ends: exit codes, and error messages for people."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ import typer
 
 from openbell.cli.plain_text import printable
 from openbell.errors import ApiError, NotConfigured, OpenbellError, OutcomeUnknown
+from openbell.json_lines import json_line
 
 DONE: Final = 0
 REFUSED: Final = 1
@@ -18,6 +18,14 @@ OUTCOME_UNKNOWN: Final = 3
 
 # Arguments of the library, as options of the command line.
 _OPTIONS: Final = {"Pass api_key,": "Pass --api-key,", "Pass account_id,": "Pass --account,"}
+
+
+class SignInFailed(OpenbellError):
+    """The OpenID provider or the platform refused a sign-in."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 @contextmanager
@@ -43,7 +51,7 @@ def interrupted_as_unknown(idempotency_key: str) -> Iterator[None]:
 
 
 def _exit_code(error: OpenbellError) -> int:
-    if isinstance(error, ApiError):
+    if isinstance(error, ApiError | SignInFailed):
         return REFUSED
     return WRONG_USAGE if isinstance(error, NotConfigured) else OUTCOME_UNKNOWN
 
@@ -60,7 +68,7 @@ def _remedy(error: OpenbellError) -> str:
 def _report(error: OpenbellError, *, as_json: bool) -> None:
     request_id = getattr(error, "request_id", None)
     if as_json:
-        sys.stderr.write(json.dumps({"error": _as_object(error, request_id)}) + "\n")
+        sys.stderr.write(json_line({"error": _as_object(error, request_id)}) + "\n")
         return
     _write(error.message)
     if isinstance(error, ApiError):

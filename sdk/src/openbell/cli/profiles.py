@@ -23,7 +23,9 @@ SETTINGS: Final = {
     "api_key": "OPENBELL_API_KEY",
     "access_token": "OPENBELL_ACCESS_TOKEN",
 }
-_SECRET: Final = frozenset({"api_key", "access_token"})
+# Of a sign-in: see `openbell login`.
+LOGIN_SETTINGS: Final = ("issuer", "client_id", "audience", "scope", "token_expires_at", "refresh_token")
+_SECRET: Final = frozenset({"api_key", "access_token", "refresh_token"})
 _GROUP_AND_OTHERS: Final = 0o077
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")]
 
@@ -33,9 +35,9 @@ def apply_profile(name: str | None) -> None:
 
     A named profile replaces all five variables, so that a key is never sent to the address of another profile.
     """
-    if name is None and any(os.environ.get(SETTINGS[secret]) for secret in _SECRET):
+    if name is None and any(os.environ.get(SETTINGS[secret]) for secret in ("api_key", "access_token")):
         return
-    stored = _read()
+    stored = read_profiles()
     chosen = name or stored["default"]
     if chosen is None:
         return
@@ -62,7 +64,7 @@ def set_profile(
 ) -> None:
     """Create a profile or change one. Options that are left out stay as they are."""
     with errors_as_messages(as_json=False):
-        stored = _read()
+        stored = read_profiles()
         given = {
             "url": url,
             "stream": stream,
@@ -72,7 +74,7 @@ def set_profile(
         settings = stored["profiles"].setdefault(name, {})
         settings |= {setting: value for setting, value in given.items() if value is not None}
         stored["default"] = stored["default"] or name
-        _write(stored)
+        write_profiles(stored)
         typer.echo(printable(f"{name} is stored in {_path()}"))
 
 
@@ -80,7 +82,7 @@ def set_profile(
 def list_profiles() -> None:
     """List the profiles, without their keys."""
     with errors_as_messages(as_json=False):
-        stored = _read()
+        stored = read_profiles()
         for name, settings in sorted(stored["profiles"].items()):
             shown = (f"{key}={'…' if key in _SECRET else value}" for key, value in settings.items())
             typer.echo(printable(f"{'*' if name == stored['default'] else ' '} {name}  {'  '.join(shown)}"))
@@ -90,21 +92,21 @@ def list_profiles() -> None:
 def use(name: Name) -> None:
     """Make this the default profile."""
     with errors_as_messages(as_json=False):
-        stored = _read()
+        stored = read_profiles()
         if name not in stored["profiles"]:
             raise ValueError(f"There is no profile {name}: create it with `openbell profiles set {name}`.")
         stored["default"] = name
-        _write(stored)
+        write_profiles(stored)
 
 
 @app.command()
 def remove(name: Name) -> None:
     """Delete a profile and its key."""
     with errors_as_messages(as_json=False):
-        stored = _read()
+        stored = read_profiles()
         stored["profiles"].pop(name, None)
         stored["default"] = None if stored["default"] == name else stored["default"]
-        _write(stored)
+        write_profiles(stored)
 
 
 def _prompted(what: str) -> str:
@@ -119,7 +121,7 @@ def _path() -> Path:
     return Path(named) if named else base / "openbell" / "profiles.json"
 
 
-def _read() -> dict[str, Any]:
+def read_profiles() -> dict[str, Any]:
     path = _path()
     try:
         mode = path.stat().st_mode
@@ -127,7 +129,7 @@ def _read() -> dict[str, Any]:
             raise ValueError(f"{path} holds keys and other users may read it: chmod 600 {path}")
         stored = json.loads(path.read_text())
         profiles = {
-            name: {key: str(settings[key]) for key in SETTINGS if key in settings}
+            name: {key: str(settings[key]) for key in (*SETTINGS, *LOGIN_SETTINGS) if key in settings}
             for name, settings in stored["profiles"].items()
         }
         return {"default": stored.get("default"), "profiles": profiles}
@@ -137,7 +139,7 @@ def _read() -> dict[str, Any]:
         raise ValueError(f"{path} cannot be read as profiles ({error}): correct or remove it.") from error
 
 
-def _write(stored: dict[str, Any]) -> None:
+def write_profiles(stored: dict[str, Any]) -> None:
     """Replace the file atomically; mkstemp creates it readable by its owner only."""
     path = _path()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

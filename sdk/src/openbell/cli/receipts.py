@@ -14,6 +14,7 @@ from openbell.cli.calls import Call, connected
 from openbell.cli.options import Account, AccountArgument, AtMost, Json, group
 from openbell.cli.outcomes import REFUSED, errors_as_messages
 from openbell.cli.plain_text import printable
+from openbell.json_lines import json_line
 
 if TYPE_CHECKING:
     from openbell.receipts.verification import KnownHead, Verification
@@ -105,7 +106,7 @@ def verify(
         with file.open("rb") as opened:
             result, is_export = _verified(opened, *known)
     if as_json:
-        typer.echo(json.dumps({"holds": result.holds, **asdict(result)}))
+        typer.echo(json_line({"holds": result.holds, **asdict(result)}))
     elif is_export:
         _show_export(result)
     else:

@@ -11,6 +11,7 @@ import typer
 from openbell.cli.calls import Call, connected
 from openbell.cli.events import OverSse
 from openbell.cli.options import Account
+from openbell.json_lines import json_line
 
 if TYPE_CHECKING:
     from openbell.events.mirror import Book
@@ -60,4 +61,4 @@ def _line(book: "Book") -> str:
     orders = [json.loads(order.to_json()) for order in book.orders.values()]
     others = [json.loads(order.to_json()) for order in book.external_orders.values()]
     held = {symbol: format(quantity, "f") for symbol, quantity in book.positions.items()}
-    return json.dumps({"account_seq": book.account_seq, "orders": orders, "external_orders": others, "positions": held})
+    return json_line({"account_seq": book.account_seq, "orders": orders, "external_orders": others, "positions": held})

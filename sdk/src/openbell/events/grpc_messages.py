@@ -32,12 +32,14 @@ _REFUSALS: Final[dict[grpc.StatusCode, tuple[type[ApiError], int]]] = {
 
 
 def channel(connection: Connection) -> grpc.Channel:
+    assert connection.stream_address is not None, "without one, events come over HTTP"
     if connection.stream_is_local:
         return grpc.insecure_channel(connection.stream_address, options=_LOCAL_OPTIONS)
     return grpc.secure_channel(connection.stream_address, grpc.ssl_channel_credentials(), options=_OPTIONS)
 
 
 def async_channel(connection: Connection) -> grpc.aio.Channel:
+    assert connection.stream_address is not None, "without one, events come over HTTP"
     if connection.stream_is_local:
         return grpc.aio.insecure_channel(connection.stream_address, options=_LOCAL_OPTIONS)
     return grpc.aio.secure_channel(connection.stream_address, grpc.ssl_channel_credentials(), options=_OPTIONS)

@@ -49,7 +49,7 @@ class EventOptions(TypedDict, total=False):
     # Only events of these symbols, and those of no symbol.
     symbols: Sequence[str]
     start: Start
-    # Default: gRPC if it is installed, else server-sent events.
+    # Default: gRPC if it is installed and the stream's address is known, else server-sent events.
     transport: Transport | None
 
 
@@ -169,6 +169,13 @@ class Subscription:
 
 def subscription_of(connection: Connection, resume_token: str | None, options: EventOptions) -> Subscription:
     account_id = None if options.get("organization") else connection.account(options.get("account_id"))
+    if connection.stream_address is None:
+        if options.get("transport") == "grpc":
+            raise NotConfigured(
+                "No address of the gRPC event stream was given.",
+                "Pass stream_address or set OPENBELL_STREAM, such as stream.example.com:443; or use the transport sse.",
+            )
+        options = {**options, "transport": "sse"}
     return Subscription(account_id, resume_token, options)
 
 

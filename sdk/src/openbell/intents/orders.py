@@ -28,12 +28,12 @@ def exact(number: object, name: str) -> Decimal:
     if isinstance(number, bool) or not isinstance(number, str | int | Decimal):
         raise TypeError(f"{name} must be a string, an int or a Decimal, not {type(number).__name__}.")
     text = format(number, "f") if isinstance(number, Decimal) else str(number)
-    if not _PLAIN.fullmatch(text):
+    if not _PLAIN.fullmatch(text.removeprefix("-")):
         raise ValueError(
             f"{name} must be a plain decimal with at most 18 digits on either side of the point, not {text!r}."
         )
-    if not Decimal(text):
-        raise ValueError(f"{name} must be greater than zero.")
+    if Decimal(text) <= 0:
+        raise ValueError(f"{name} must be greater than zero, not {text}.")
     return Decimal(text)
 
 

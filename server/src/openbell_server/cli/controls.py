@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from openbell.cli.controls.parameters import HELP, read_parameters
 from openbell_server.cli.operators import (
     ActingAs,
     AsJson,
@@ -47,11 +48,14 @@ def show_all(as_json: AsJson = False) -> None:
     show_list("rules", sorted(facts, key=lambda rule: str(rule["code"])), COLUMNS, as_json=as_json)
 
 
-@app.command("set")
+# Options that this command does not know are parameters of the rule, and arrive in `arguments`.
+@app.command("set", context_settings={"ignore_unknown_options": True})
 def set_rule(
     code: CodeArgument,
-    parameters: Annotated[str, typer.Argument(metavar="PARAMETERS", help='JSON, such as {"quantity": "500"}.')],
     reason: ReasonOption,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[--PARAMETER VALUE]...", help=HELP, show_default=False)
+    ] = None,
     mode: Annotated[str, typer.Option("--mode", help="HARD refuses; SHADOW only reports in the receipt.")] = "HARD",
     on_missing: Annotated[str, typer.Option("--on-missing", help="DENY or ALLOW if an input is missing.")] = "",
     expires_at: Annotated[str, typer.Option("--expires-at", help="Only until this time: 2026-01-31T21:00:00Z.")] = "",
@@ -59,8 +63,8 @@ def set_rule(
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
-    """Set a rule for every organization, or the switch: SWITCH '{"status": "HALTED"}'."""
-    change = _wanted(code, parameters, mode, on_missing, expires_at)
+    """Set a rule for every organization, or the switch: SWITCH --status HALTED."""
+    change = _wanted(code, arguments or [], mode, on_missing, expires_at)
     _check_reason(reason)
     expected = None if if_version is None else {if_version}
     rule = _act(lambda store, address, who: store.save_rule(address, code, change, reason, who, expected), acting_as)
@@ -121,17 +125,21 @@ def _all_at(address: "Address", code: str | None = None) -> "RuleFilter":
     return RuleFilter(organization_id=address.organization_id, scope=address.scope, code=code)
 
 
-def _wanted(code: str, parameters: str, mode: str, on_missing: str, expires_at: str) -> "RuleTerms | Override":
-    from openbell_server.domain.controls.catalogue import CATALOGUE, checked_parameters
+def _wanted(code: str, arguments: list[str], mode: str, on_missing: str, expires_at: str) -> "RuleTerms | Override":
+    from openbell_server.domain.controls.catalogue import CATALOGUE, SETTABLE, checked_parameters
     from openbell_server.domain.controls.findings import Mode, Scope
     from openbell_server.domain.controls.rules import SWITCH, OnMissing, Override, RuleTerms
 
     (chosen,) = known([mode.upper()], Mode, "mode")
     missing = OnMissing(known([on_missing.upper()], OnMissing, "value for --on-missing")[0]) if on_missing else None
     try:
-        given: dict[str, Any] = dict(json.loads(parameters).items())
-    except (ValueError, AttributeError):
-        raise OperatorError('The parameters must be a JSON object, such as {"quantity": "500"}.') from None
+        given = read_parameters(
+            code,
+            arguments,
+            lambda: {each: CATALOGUE[each].shape.schema()["properties"] for each in (*SETTABLE, SWITCH)},
+        )
+    except ValueError as error:
+        raise OperatorError(str(error)) from None
     try:
         if code == SWITCH:
             CATALOGUE[SWITCH].decode(given)

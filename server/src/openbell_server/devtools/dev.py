@@ -14,7 +14,7 @@ from pathlib import Path
 from openbell_server.devtools.child_processes import ChildFailed, free_port, reserve_port
 from openbell_server.devtools.dev_issuer import DevIssuer
 from openbell_server.devtools.kept_folder import KeptFolder
-from openbell_server.devtools.local_platform import ACME, IDENTITY_PROVIDER, LocalPlatform
+from openbell_server.devtools.local_platform import IDENTITY_PROVIDER, LocalPlatform
 from openbell_server.devtools.local_server import write_private
 from openbell_server.devtools.stack import PROCESSES
 
@@ -57,7 +57,7 @@ def run_dev(folder: Path, port: int | None = None, keep: Path | None = None) -> 
         print("Starting PostgreSQL, NATS and five processes …", flush=True)
         platform = _start(folder / "logs", issuer.setting, port, kept)
         opened.callback(platform.stop)
-        files = _settings_files(platform)
+        files = _settings_files(platform, issuer.login_environment)
         for name, values in files.items():
             text = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in values.items())
             write_private(folder / name, text)
@@ -105,11 +105,11 @@ def _taken(port: int) -> str:
     return f"Port {port} of 127.0.0.1 is taken: stop the program that uses it, or choose another with --port."
 
 
-def _settings_files(platform: LocalPlatform) -> dict[str, dict[str, str]]:
+def _settings_files(platform: LocalPlatform, login: dict[str, str]) -> dict[str, dict[str, str]]:
     """Settings for the client, and for server commands: of an api, of an executor, and an operator's login."""
     stack = platform.stack
     return {
-        "dev.env": platform.client_environment(),
+        "dev.env": platform.client_environment() | login,
         "server.env": _own_settings(stack.environment_of("api")),
         "executor.env": _own_settings(stack.environment_of("executor")),
         "operator.env": {"OPENBELL_DATABASE_URL": platform.owner_url},
@@ -171,9 +171,9 @@ In another terminal, trade with the key:
   {openbell} intents create AAPL BUY 10 --wait
   {openbell} events tail
 
-Or get a user's token, check the platform, look at its queues:
+Or sign in as a user, check the platform, look at its queues:
 
-  {server} tokens mint --user you --organization {ACME} --role admin
+  {openbell} --profile dev login
   (. {folder / "server.env"}; {server} doctor)
   (. {folder / "operator.env"}; {server} outbox)""",
         flush=True,

@@ -321,7 +321,16 @@ async def test_a_plain_request_id_is_echoed_and_a_hostile_one_replaced(api: Rest
     "path", ["/", "/v1", "/v1/accounts/x/intents", "/v2/x", "/v1/accounts/{}/intents/x", "/%2e%2e", "/é"]
 )
 async def test_a_path_that_is_none_is_a_problem_like_any_other(api: RestApi, tenant: Tenant, path: str) -> None:
-    problem(await api.client.get(path.format(tenant.account.id)), 404, "not_found")
+    said = problem(await api.client.get(path.format(tenant.account.id)), 404, "not_found")
+    assert "every id in it is a UUID" in str(said["detail"])
+
+
+async def test_a_deadline_that_has_passed_asks_for_a_later_one(api: RestApi, tenant: Tenant) -> None:
+    late = await api.submit(tenant, create_body() | {"deadline": "2020-01-01T00:00:00Z"})
+    detail = problem(late, 422, "controls_refused")["detail"]
+    assert detail == (
+        "refused by STALE_ORDER: the deadline has passed, submit it with a later one; nothing was recorded"
+    )
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"])

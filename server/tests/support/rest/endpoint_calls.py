@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from openbell import GivenPrice, Market
 
+INTENT: Final = "0192f0c1-0000-7000-8000-000000000001"
 Call = Callable[[Any], Any]
 RULES: Final[list[Mapping[str, Any]]] = [{"scope": "ACCOUNT", "code": "QTY_MAX", "parameters": {"quantity": "1"}}]
 PRICE: Final = GivenPrice(broker="paper", symbol="AAPL", price=1)  # type: ignore[arg-type]
@@ -55,12 +56,12 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
     "submitIntent": (lambda c: c.buy("AAPL", Market(1)), ["intents", "create", "AAPL", "BUY", "1"]),
     "listIntents": (lambda c: c.intents(), ["intents", "list"]),
     "showStatistics": (lambda c: c.stats(), ["intents", "stats"]),
-    "showIntent": (lambda c: c.intent("i"), ["intents", "show", "i"]),
-    "listActions": (lambda c: c.actions("i"), ["intents", "history", "i"]),
+    "showIntent": (lambda c: c.intent("i"), ["intents", "show", INTENT]),
+    "listActions": (lambda c: c.actions("i"), ["intents", "history", INTENT]),
     "listExternalOrders": (lambda c: c.external_orders(), ["orders", "external"]),
     "listOrders": (lambda c: c.orders(), ["orders", "list"]),
     "showOverview": (lambda c: c.overview(), ["overview"]),
-    "cancelOrders": (lambda c: c.cancel_orders(["i"]), ["orders", "cancel", "i"]),
+    "cancelOrders": (lambda c: c.cancel_orders(["i"]), ["orders", "cancel", INTENT]),
     "listExecutions": (lambda c: c.executions(), ["executions", "list"]),
     "listPositions": (lambda c: c.positions(), ["positions", "list"]),
     "listPositionChanges": (lambda c: c.position_changes(), ["positions", "changes"]),

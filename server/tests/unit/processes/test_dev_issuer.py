@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from openbell_server.adapters.identity.tokens import JwtAccessTokens
 from openbell_server.cli import app
-from openbell_server.devtools.dev_issuer import DevIssuer, mint
+from openbell_server.devtools import dev_issuer
+from openbell_server.devtools.dev_issuer import DEVICE_GRANT, DevIssuer, mint
 from openbell_server.domain.access.access_tokens import TokenClaims
 from openbell_server.domain.access.principals import PrincipalKind, Role
 from openbell_server.domain.errors import OperatorError
@@ -110,6 +111,42 @@ async def test_a_token_of_an_earlier_issuer_is_no_good(folder: Path, monkeypatch
     with DevIssuer(folder, "workos") as issuer:
         assert await verified(issuer, old, monkeypatch) is None
         assert await verified(issuer, minted("--user", "auth|7").output.strip(), monkeypatch) is not None
+
+
+def device_flow(issuer: DevIssuer, **changes: str) -> httpx.Response:
+    """The reply of the token endpoint to a code that was just given; a change of the form is made in both requests."""
+    address = issuer.login_environment["OPENBELL_LOGIN_ISSUER"]
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        metadata = client.get(f"{address}/.well-known/openid-configuration").raise_for_status().json()
+        assert metadata["issuer"] == address
+        form = {"client_id": issuer.login_environment["OPENBELL_LOGIN_CLIENT_ID"]} | changes
+        code = client.post(metadata["device_authorization_endpoint"], data=form)
+        if not code.is_success:
+            return code
+        assert client.get(code.json()["verification_uri"]).is_success
+        form = {"grant_type": DEVICE_GRANT, "device_code": code.json()["device_code"]} | form
+        reply = client.post(metadata["token_endpoint"], data=form)
+        assert client.post(metadata["token_endpoint"], data=form).json() != reply.json() or not reply.is_success
+        return reply
+
+
+async def test_the_device_flow_signs_in_an_admin_who_has_the_client_id(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DevIssuer(folder, "workos") as issuer:
+        claims = await verified(issuer, device_flow(issuer).json()["access_token"], monkeypatch)
+        assert claims is not None
+        assert (claims.subject, claims.organization, claims.role) == ("you", "org_acme", Role.ADMIN)
+        assert device_flow(issuer, client_id="dev").json() == {"error": "invalid_client"}
+        assert device_flow(issuer, device_code="guessed").json() == {"error": "expired_token"}
+        assert device_flow(issuer, grant_type="password").json() == {"error": "unsupported_grant_type"}
+        assert device_flow(issuer, client_id="x" * 5000).json() == {"error": "invalid_request"}
+
+
+def test_a_code_is_no_good_after_its_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev_issuer, "CODE_SECONDS", -1)
+    with DevIssuer(folder, "workos") as issuer:
+        assert device_flow(issuer).json() == {"error": "expired_token"}
 
 
 async def test_it_serves_loopback_only_and_nothing_but_its_public_key(folder: Path) -> None:

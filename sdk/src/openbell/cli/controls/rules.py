@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openbell.cli.calls import Call, connected
+from openbell.cli.controls.parameters import HELP, read_parameters
 from openbell.cli.options import Account, AccountArgument, Yes, group, moment_of
 from openbell.cli.plain_text import printable, time_text
+from openbell.json_lines import json_line
 
 if TYPE_CHECKING:
     from openbell.controls.effective import EffectiveRule
@@ -43,13 +45,17 @@ def show_rule(call: Call, code: Code) -> None:
     _show_rules(call, [call.client.rule(code, **call.scope)])
 
 
-@rules_app.command("set")
+# Options that this command does not know are parameters of the rule, and arrive in `arguments`.
+@rules_app.command("set", context_settings={"ignore_unknown_options": True})
 @_about_scope
 def set_rule(
     call: Call,
     code: Code,
-    parameters: Annotated[str, typer.Argument(metavar="PARAMETERS", help='JSON, such as {"quantity": "500"}.')],
     reason: Reason,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[--PARAMETER VALUE]...", help=HELP, show_default=False),
+    ] = None,
     mode: Annotated[
         str, typer.Option("--mode", help="HARD refuses; SHADOW only records what it would refuse.")
     ] = "HARD",
@@ -61,12 +67,16 @@ def set_rule(
     ] = None,
     if_version: IfVersion = None,
 ) -> None:
-    """Set a rule, permanently or until a time."""
-    # The platform checks both values.
+    """Set a rule, permanently or until a time, for example: set QTY_MAX --quantity 500 --reason "fat fingers"."""
+    parameters = read_parameters(
+        code,
+        arguments or [],
+        lambda: {kind.code: kind.parameters["properties"] for kind in call.client.control_kinds() if kind.settable},
+    )
     values: tuple[Mode, OnMissing | None] = (mode.upper(), on_missing and on_missing.upper())  # type: ignore[assignment]  # the platform checks them
     rule = call.client.set_rule(
         code,
-        _object(parameters),
+        parameters,
         reason=reason,
         mode=values[0],
         on_missing=values[1],
@@ -87,7 +97,7 @@ def remove_rule(
 ) -> None:
     """Remove a rule. Its history stays."""
     call.client.remove_rule(code, reason=reason, if_version=if_version, **call.scope)
-    typer.echo(json.dumps({"code": code, "removed": True}) if call.as_json else f"{printable(code)} is removed")
+    typer.echo(json_line({"code": code, "removed": True}) if call.as_json else f"{printable(code)} is removed")
 
 
 @_about_scope
@@ -169,14 +179,6 @@ def resume(call: Call, reason: Reason, yes: Yes = False) -> None:
     """End an account's halt. It takes an admin's access token, not an API key."""
     call.confirm_live("let an account trade again", yes=yes)
     _show_switch(call, call.client.set_switch("ACTIVE", reason=reason))
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        parameters: dict[str, Any] = dict(json.loads(text).items())
-    except (ValueError, AttributeError):
-        raise ValueError('The parameters must be a JSON object, such as {"quantity": "500"}.') from None
-    return parameters
 
 
 def show_effective(call: Call, rules: "Sequence[EffectiveRule]") -> None:

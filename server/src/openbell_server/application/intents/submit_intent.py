@@ -20,6 +20,7 @@ from openbell_server.domain.access.authorization import NOT_OWN_ORDER, Operation
 from openbell_server.domain.access.credentials import NOT_READY
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.receipts import Receipt
+from openbell_server.domain.controls.symbol_controls import STALE_ORDER
 from openbell_server.domain.errors import ControlsRefused, FieldProblem, Problem
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, ReceiptId, keyed_action_id
 from openbell_server.domain.orders.action_lifecycle import ActionState
@@ -267,7 +268,10 @@ def _taken(acceptance: Acceptance) -> Acceptance:
 
 
 def _refused(submission: Submission) -> ControlsRefused:
-    detail = f"refused by {', '.join(submission.receipt.refusals)}; nothing was recorded"
+    codes = submission.receipt.refusals
+    # A command that was just submitted has no age yet: STALE_ORDER is about its deadline.
+    late = ": the deadline has passed, submit it with a later one" if STALE_ORDER in codes else ""
+    detail = f"refused by {', '.join(codes)}{late}; nothing was recorded"
     return ControlsRefused(detail, submission.receipt.shown(submission.receipt_id))
 
 

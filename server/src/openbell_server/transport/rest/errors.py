@@ -16,6 +16,7 @@ from openbell_server.domain.controls.findings import Comparison, Mode, Scope, Ve
 from openbell_server.domain.errors import CODES, ControlsRefused, FieldProblem, Problem, RateLimited
 
 _FROM_STATUS = {400: "malformed_body", 404: "not_found", 413: "body_too_large"}
+_NO_ROUTE = "no operation has this path: check it, and that every id in it is a UUID"
 # These paths answer every error as plain text.
 PLAIN_PATHS = frozenset({"/v1/accounts/outbox/health", "/v1/users/me"})
 _HEADERS = {401: {"www-authenticate": 'Bearer realm="openbell"'}, 503: {"retry-after": "1"}}
@@ -173,7 +174,9 @@ def _problem(
         allowed = ", ".join(sorted(methods))
         return Problem("method_not_allowed", f"this path takes {allowed}"), {"allow": allowed}
     if isinstance(error, HTTPException) and error.status_code in _FROM_STATUS:
-        return Problem(_FROM_STATUS[error.status_code], error.detail), error.headers
+        # Only the router raises this 404; its own text explains nothing.
+        detail = _NO_ROUTE if error.status_code == 404 else error.detail
+        return Problem(_FROM_STATUS[error.status_code], detail), error.headers
     if isinstance(error, unavailable):
         log.warning("unavailable", error=repr(error))
         return Problem("unavailable", "a service behind the platform did not answer"), None
