@@ -13,18 +13,11 @@ from openbell_server.domain.controls.rules import ControlChange, SwitchState
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.broker_trades import TradeKind
 from openbell_server.domain.orders.intents import ActionType
-from openbell_server.domain.orders.order_aggregate import Certainty, Pending
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 from openbell_server.domain.orders.positions import PositionCause
+from openbell_server.transport.rest.intents.bodies import OrderTermsBody, ReasonBody
+from openbell_server.transport.rest.intents.orders import OrderStateBody
 from openbell_server.transport.rest.wire_types import Moment
-
-
-class EventReasonBody(Struct, frozen=True):
-    """Why: our code, and the broker's own code and text."""
-
-    code: str
-    broker_code: str | UnsetType = UNSET
-    broker_text: str | UnsetType = UNSET
 
 
 class EventUnknownBody(Struct, frozen=True):
@@ -36,27 +29,10 @@ class EventUnknownBody(Struct, frozen=True):
     flagged_at: Moment | UnsetType = UNSET
 
 
-class BrokerOrderBody(Struct, frozen=True):
+class BrokerOrderBody(OrderStateBody, frozen=True, kw_only=True):
     """The order of an intent after a change."""
 
-    intent_id: UUID
-    client_order_id: str
-    symbol: str
-    order_side: OrderSide
-    order_type: OrderType
-    quantity: str
-    time_in_force: TimeInForce
-    status: str
-    pending: Pending
-    certainty: Certainty
-    filled_quantity: str
-    leaves_quantity: str
     broker_order_ids: list[str] | UnsetType = UNSET
-    client_reference_id: str | UnsetType = UNSET
-    limit_price: str | UnsetType = UNSET
-    stop_price: str | UnsetType = UNSET
-    average_price: str | UnsetType = UNSET
-    reason: EventReasonBody | UnsetType = UNSET
     notices: list[str] | UnsetType = UNSET
 
 
@@ -71,7 +47,7 @@ class IntentActionBody(Struct, frozen=True):
     seq: int
     action_type: ActionType
     status: ActionState
-    reason: EventReasonBody | UnsetType = UNSET
+    reason: ReasonBody | UnsetType = UNSET
     client_reference_id: str | UnsetType = UNSET
     unknown: EventUnknownBody | UnsetType = UNSET
     symbol: str | UnsetType = UNSET
@@ -83,19 +59,12 @@ class IntentActionBody(Struct, frozen=True):
     time_in_force: TimeInForce | UnsetType = UNSET
 
 
-class IntentRefusedBody(Struct, frozen=True):
+class IntentRefusedBody(OrderTermsBody, frozen=True, kw_only=True):
     """A command that a control refused, with the requested terms. It was not recorded."""
 
     receipt_id: UUID
     codes: list[str]
     action_type: ActionType
-    symbol: str
-    order_side: OrderSide
-    order_type: OrderType
-    quantity: str
-    time_in_force: TimeInForce
-    limit_price: str | UnsetType = UNSET
-    stop_price: str | UnsetType = UNSET
 
 
 class AccountChangedBody(Struct, frozen=True):
@@ -105,7 +74,7 @@ class AccountChangedBody(Struct, frozen=True):
     credential_status: CredentialStatus | UnsetType = UNSET
     changed: list[str] | UnsetType = UNSET
     expires_at: Moment | UnsetType = UNSET
-    reason: EventReasonBody | UnsetType = UNSET
+    reason: ReasonBody | UnsetType = UNSET
 
 
 class PositionAdjustedBody(Struct, frozen=True):

@@ -35,7 +35,7 @@ from openbell_server.domain.orders.order_terms import (
     TimeInForce,
     exact_decimal,
 )
-from openbell_server.transport.rest.wire_types import Moment, PageOf
+from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 
 # Zero matches the pattern; the domain refuses it.
 DecimalText = Annotated[
@@ -259,12 +259,24 @@ def _symbol(text: str, broker: BrokerDefinition) -> Symbol:
     return symbol
 
 
-class ReasonBody(Struct, frozen=True, omit_defaults=True):
-    """Why an action has its state."""
+class OrderTermsBody(Struct, frozen=True, kw_only=True):
+    """The terms of an order."""
+
+    symbol: str
+    order_side: OrderSide
+    order_type: OrderType
+    quantity: str
+    time_in_force: TimeInForce
+    limit_price: str | UnsetType = UNSET
+    stop_price: str | UnsetType = UNSET
+
+
+class ReasonBody(Struct, frozen=True):
+    """Why: our code, and the broker's own code and text."""
 
     code: str
-    broker_code: str | None = None
-    broker_text: str | None = None
+    broker_code: str | UnsetType = UNSET
+    broker_text: str | UnsetType = UNSET
 
 
 class ProbeBody(Struct, frozen=True):
@@ -299,8 +311,8 @@ class ExecutionBody(Struct, frozen=True):
     unknown: UnknownBody | UnsetType = UNSET
 
 
-class ActionBody(Struct, frozen=True):
-    """A recorded action with its state."""
+class CommandBody(OrderTermsBody, frozen=True, kw_only=True):
+    """A command as it was recorded."""
 
     id: UUID
     intent_id: UUID
@@ -308,20 +320,18 @@ class ActionBody(Struct, frozen=True):
     organization_id: UUID
     seq: int
     action_type: ActionType
-    symbol: str
-    order_side: OrderSide
-    order_type: OrderType
     route_strategy: RouteStrategy
-    quantity: str
-    time_in_force: TimeInForce
     principal_type: str
     principal_id: str
     receipt_id: UUID
     created_at: Moment
-    status: ActionState
-    limit_price: str | UnsetType = UNSET
-    stop_price: str | UnsetType = UNSET
     client_reference_id: str | UnsetType = UNSET
+
+
+class ActionBody(CommandBody, frozen=True, kw_only=True):
+    """A recorded action with its state."""
+
+    status: ActionState
     reason: ReasonBody | UnsetType = UNSET
     # When it was about to be sent to the broker.
     dispatched_at: Moment | UnsetType = UNSET
@@ -334,7 +344,7 @@ class PageBody(PageOf[ActionBody], frozen=True):
 
 
 def reason_body(reason: Reason | None) -> ReasonBody | UnsetType:
-    return UNSET if reason is None else ReasonBody(reason.code, reason.broker_code, reason.broker_text)
+    return UNSET if reason is None else body_from(ReasonBody, reason)
 
 
 def unknown_body(unknown: UnknownEvidence | None, brokers: Mapping[str, BrokerDefinition]) -> UnknownBody | UnsetType:

@@ -11,10 +11,10 @@ from openbell_server.application.intents.read_orders import POSITIONS_MAX, ReadO
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.identifiers import AccountId, client_order_id
 from openbell_server.domain.orders.order_aggregate import Certainty, Pending, status
-from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
+from openbell_server.domain.orders.order_terms import OrderSide
 from openbell_server.domain.orders.positions import PositionCause
 from openbell_server.transport.rest.entry import AnyRequest, Enter
-from openbell_server.transport.rest.intents.bodies import ReasonBody, reason_body
+from openbell_server.transport.rest.intents.bodies import OrderTermsBody, ReasonBody, reason_body
 from openbell_server.transport.rest.query_parameters import (
     execution_filter_of,
     order_filter_of,
@@ -25,30 +25,28 @@ from openbell_server.transport.rest.query_parameters import (
 from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 
 
-class OrderBody(Struct, frozen=True):
-    """The order of an intent, with the fields of the event broker_order."""
+class OrderStateBody(OrderTermsBody, frozen=True, kw_only=True):
+    """What the list of orders and the event broker_order have in common."""
 
-    account_id: UUID
     intent_id: UUID
     client_order_id: str
-    symbol: str
-    order_side: OrderSide
-    order_type: OrderType
-    quantity: str
-    time_in_force: TimeInForce
     status: str
     pending: Pending
     certainty: Certainty
     filled_quantity: str
     leaves_quantity: str
+    client_reference_id: str | UnsetType = UNSET
+    average_price: str | UnsetType = UNSET
+    reason: ReasonBody | UnsetType = UNSET
+
+
+class OrderBody(OrderStateBody, frozen=True, kw_only=True):
+    """The order of an intent, with the fields of the event broker_order."""
+
+    account_id: UUID
     created_at: Moment
     updated_at: Moment
     broker_order_ids: list[str]
-    client_reference_id: str | UnsetType = UNSET
-    limit_price: str | UnsetType = UNSET
-    stop_price: str | UnsetType = UNSET
-    average_price: str | UnsetType = UNSET
-    reason: ReasonBody | UnsetType = UNSET
 
 
 class OrderPageBody(PageOf[OrderBody], frozen=True):

@@ -16,10 +16,9 @@ from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.controls.facts import Gate
 from openbell_server.domain.controls.findings import Verdict
 from openbell_server.domain.identifiers import AccountId, ReceiptId
-from openbell_server.domain.orders.intents import ActionType
-from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, TimeInForce
 from openbell_server.transport.rest.entry import AnyRequest, Enter
 from openbell_server.transport.rest.errors import ReceiptBody
+from openbell_server.transport.rest.intents.bodies import CommandBody
 from openbell_server.transport.rest.query_parameters import intent_or_refused, page_of
 from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
 
@@ -59,33 +58,14 @@ class ChainHeadsBody(Struct, frozen=True):
     refusal_head: Sha256
 
 
-class ChainedActionBody(Struct, frozen=True):
+class ChainedActionBody(CommandBody, frozen=True, kw_only=True):
     """Every field that an action's hash covers, the hash, and the receipt chained with it."""
 
     number: int
     chained_from: Annotated[int, Meta(description="number of the first action of the same commit")]
-    id: UUID
-    intent_id: UUID
-    account_id: UUID
-    organization_id: UUID
-    seq: int
-    action_type: ActionType
-    symbol: str
-    order_side: OrderSide
-    order_type: OrderType
-    route_strategy: RouteStrategy
-    quantity: str
-    time_in_force: TimeInForce
-    principal_type: str
-    principal_id: str
-    receipt_id: UUID
-    created_at: Moment
     hash: Sha256
     receipt_hash: Sha256
     receipt_text: str
-    limit_price: str | UnsetType = UNSET
-    stop_price: str | UnsetType = UNSET
-    client_reference_id: str | UnsetType = UNSET
 
 
 class ChainPageBody(PageOf[ChainedActionBody], frozen=True):
