@@ -28,6 +28,7 @@ from openbell_server.domain.controls.rules import Address, Rule, RuleTerms, Stor
 from openbell_server.domain.controls.symbol_controls import Recorded, TimeControl
 from openbell_server.domain.events.outbox_health import OutboxCount, QueueStanding
 from openbell_server.domain.events.webhooks import DeliveryAttempt, DeliveryQueue, DeliveryQueueCounts, Webhook
+from openbell_server.domain.orders.action_lifecycle import Reason
 from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.intents import IntentAction
 from openbell_server.transport import rest
@@ -61,6 +62,7 @@ RECORDS: dict[str, type | tuple[type, ...]] = {
     "OrganizationBody": Organization,
     "OutboxBody": QueueStanding,
     "PositionChangeBody": PositionChange,
+    "ReasonBody": Reason,
     "OutboxHealthEntry": OutboxCount,
     "PriceBody": ReferencePrice,
     "PlacedBody": Address,
