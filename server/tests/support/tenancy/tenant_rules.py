@@ -11,7 +11,13 @@ def values_of_rules(now: datetime) -> dict[str, Any]:
     """A value for every parameter that statements about rules have to themselves."""
     return (
         {"is_closed": None, "since": now - timedelta(hours=1), "until": now + timedelta(hours=1), "after_number": 0}
-        | {"beyond": UUID(int=2**128 - 1), "looked_at_max": 1, "count_max": 10, "skipped": 0}
+        | {
+            "beyond": UUID(int=2**128 - 1),
+            "beyond_number": 2**63 - 1,
+            "looked_at_max": 1,
+            "count_max": 10,
+            "skipped": 0,
+        }
         | {"switches": None}
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
         | {"before_no": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}

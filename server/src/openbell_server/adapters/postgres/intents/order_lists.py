@@ -106,7 +106,7 @@ class PostgresOrderLists(PostgresStore):
         queries = _queries[order]
         query = queries.changes_of_positions if symbol is None else queries.changes_of_position
         named = {} if symbol is None else {"symbol": symbol}
-        rows = await self._rows(query, organization_id, account_id, **named, after_number=beyond, row_limit=limit)
+        rows = await self._rows(query, organization_id, account_id, **named, beyond_number=beyond, row_limit=limit)
         return [PositionChange(**row | {"cause": PositionCause(row["cause"])}) for row in map(dict, rows)]
 
 

@@ -48,7 +48,7 @@ order by e.recorded_at {direction}, e.execution_id {direction}
 -- part: position_change
 select p.change_no as number, p.symbol, p.cause, p.intent_id, p.change, p.quantity, p.changed_at
 from position_changes p
-where p.organization_id = :organization_id and p.account_id = :account_id and p.change_no {after} :after_number
+where p.organization_id = :organization_id and p.account_id = :account_id and p.change_no {after} :beyond_number
 
 -- part: execution
 e.organization_id, e.account_id, e.execution_id, e.order_id, e.quantity as reported_quantity,
@@ -141,10 +141,10 @@ left join lateral (
 where c.organization_id = :organization_id and c.account_id = :account_id
 order by p.symbol;
 
--- name: changes_of_positions(organization_id, account_id, after_number, row_limit)
+-- name: changes_of_positions(organization_id, account_id, beyond_number, row_limit)
 {position_change}
 order by p.change_no {direction} limit :row_limit;
 
--- name: changes_of_position(organization_id, account_id, symbol, after_number, row_limit)
+-- name: changes_of_position(organization_id, account_id, symbol, beyond_number, row_limit)
 {position_change} and p.symbol = :symbol
 order by p.change_no {direction} limit :row_limit;
