@@ -73,7 +73,7 @@ STEPS = (
         (r"(?i)deadline", r"(?i)later|passed"),
         1,
     ),
-    Step("not an intent's id", "openbell intents show 123", (r"123", r"(?i)intent|id"), 1),
+    Step("not an intent's id", "openbell intents show 123", ("123 is not an intent id",), 2),
     Step("follow the log and stop after an event", _python(_FOLLOW[0]), (r"\d+ BUY 10 AAPL holds 10",)),
     Step("resume after the event", _python(_FOLLOW[1]), (r"\d+ BUY 10",)),
     Step("write a bot of ten lines", _BOT),
