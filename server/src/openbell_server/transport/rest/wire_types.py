@@ -5,10 +5,11 @@ from decimal import Decimal
 from functools import cache
 from typing import Annotated, Generic, TypeVar
 
-from msgspec import UNSET, Meta, Struct, structs
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.names import NAME_LENGTH_MAX, REASON_LENGTH_MAX
+from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 
 Body = TypeVar("Body", bound=Struct)
 Row = TypeVar("Row")
@@ -49,6 +50,26 @@ class PageOf(Struct, Generic[Row], frozen=True):
     data: list[Row]
     next_cursor: str | None = None
     last_cursor: str | None = None
+
+
+class OrderTermsBody(Struct, frozen=True, kw_only=True):
+    """The terms of an order."""
+
+    symbol: str
+    order_side: OrderSide
+    order_type: OrderType
+    quantity: str
+    time_in_force: TimeInForce
+    limit_price: str | UnsetType = UNSET
+    stop_price: str | UnsetType = UNSET
+
+
+class ReasonBody(Struct, frozen=True):
+    """Why: our code, and the broker's own code and text."""
+
+    code: str
+    broker_code: str | UnsetType = UNSET
+    broker_text: str | UnsetType = UNSET
 
 
 def body_from(kind: type[Body], record: object, /, *more: object, **others: object) -> Body:

@@ -15,9 +15,8 @@ from openbell_server.domain.orders.broker_trades import TradeKind
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 from openbell_server.domain.orders.positions import PositionCause
-from openbell_server.transport.rest.intents.bodies import OrderTermsBody, ReasonBody
 from openbell_server.transport.rest.intents.orders import OrderStateBody
-from openbell_server.transport.rest.wire_types import Moment
+from openbell_server.transport.rest.wire_types import Moment, OrderTermsBody, ReasonBody
 
 
 class EventUnknownBody(Struct, frozen=True):

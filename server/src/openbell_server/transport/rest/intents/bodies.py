@@ -35,7 +35,7 @@ from openbell_server.domain.orders.order_terms import (
     TimeInForce,
     exact_decimal,
 )
-from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
+from openbell_server.transport.rest.wire_types import Moment, OrderTermsBody, PageOf, ReasonBody, body_from
 
 # Zero matches the pattern; the domain refuses it.
 DecimalText = Annotated[
@@ -257,26 +257,6 @@ def _symbol(text: str, broker: BrokerDefinition) -> Symbol:
     if symbol is None:
         raise InvalidCommand("/command/payload/symbol", "must be 1 to 32 of A-Z, 0-9 and . - / : _")
     return symbol
-
-
-class OrderTermsBody(Struct, frozen=True, kw_only=True):
-    """The terms of an order."""
-
-    symbol: str
-    order_side: OrderSide
-    order_type: OrderType
-    quantity: str
-    time_in_force: TimeInForce
-    limit_price: str | UnsetType = UNSET
-    stop_price: str | UnsetType = UNSET
-
-
-class ReasonBody(Struct, frozen=True):
-    """Why: our code, and the broker's own code and text."""
-
-    code: str
-    broker_code: str | UnsetType = UNSET
-    broker_text: str | UnsetType = UNSET
 
 
 class ProbeBody(Struct, frozen=True):

@@ -14,7 +14,7 @@ from openbell_server.domain.orders.order_aggregate import Certainty, Pending, st
 from openbell_server.domain.orders.order_terms import OrderSide
 from openbell_server.domain.orders.positions import PositionCause
 from openbell_server.transport.rest.entry import AnyRequest, Enter
-from openbell_server.transport.rest.intents.bodies import OrderTermsBody, ReasonBody, reason_body
+from openbell_server.transport.rest.intents.bodies import reason_body
 from openbell_server.transport.rest.query_parameters import (
     execution_filter_of,
     order_filter_of,
@@ -22,7 +22,7 @@ from openbell_server.transport.rest.query_parameters import (
     page_of,
     sole,
 )
-from openbell_server.transport.rest.wire_types import Moment, PageOf, body_from
+from openbell_server.transport.rest.wire_types import Moment, OrderTermsBody, PageOf, ReasonBody, body_from
 
 
 class OrderStateBody(OrderTermsBody, frozen=True, kw_only=True):
