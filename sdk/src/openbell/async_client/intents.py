@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Literal, Unpack
+from typing import Unpack
 
 from openbell.async_client.calls import AsyncCalls
 from openbell.events.records import Event, ExternalOrder
@@ -22,7 +22,7 @@ from openbell.intents.order_lists import (
     following_events,
     history_query,
 )
-from openbell.intents.orders import Number, RouteStrategy, Side, Spec, TimeWindow, spec_of
+from openbell.intents.orders import ListOrder, Number, RouteStrategy, Side, Spec, TimeWindow, spec_of
 from openbell.intents.requests import (
     CreateOptions,
     ListOptions,
@@ -249,7 +249,7 @@ class AsyncIntentCalls(AsyncCalls):
         return await self._session.get(Positions, self._connection.path(account_id, "positions"))
 
     def position_changes(
-        self, symbol: str | None = None, *, order: Literal["asc", "desc"] | None = None, account_id: str | None = None
+        self, symbol: str | None = None, *, order: ListOrder | None = None, account_id: str | None = None
     ) -> AsyncIterator[PositionChange]:
         """List each change of the account's positions, the oldest first unless `order` is "desc"."""
         path = self._connection.path(account_id, "positions", "changes")

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Literal, Unpack
+from typing import Unpack
 
 from openbell.client.calls import Calls
 from openbell.events.records import Event, ExternalOrder
@@ -23,7 +23,7 @@ from openbell.intents.order_lists import (
     following_events,
     history_query,
 )
-from openbell.intents.orders import Number, RouteStrategy, Side, Spec, TimeWindow, spec_of
+from openbell.intents.orders import ListOrder, Number, RouteStrategy, Side, Spec, TimeWindow, spec_of
 from openbell.intents.requests import (
     CreateOptions,
     ListOptions,
@@ -246,7 +246,7 @@ class IntentCalls(Calls):
         return self._session.get(Positions, self._connection.path(account_id, "positions"))
 
     def position_changes(
-        self, symbol: str | None = None, *, order: Literal["asc", "desc"] | None = None, account_id: str | None = None
+        self, symbol: str | None = None, *, order: ListOrder | None = None, account_id: str | None = None
     ) -> Iterator[PositionChange]:
         """List each change of the account's positions, the oldest first unless `order` is "desc"."""
         path = self._connection.path(account_id, "positions", "changes")

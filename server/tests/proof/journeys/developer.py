@@ -11,7 +11,7 @@ _FOLLOW = [block.text for block in blocks("docs/guides/follow-and-resume.md") if
 _TYPESCRIPT = next(block.text for block in blocks("docs/typescript.md") if block.tag == "ts")
 _BOT = """
 cat > bot.py <<'END'
-from openbell import Client, Unreachable
+from openbell import Client
 
 SIGNALS = [f"signal-{number}" for number in range(1, 21)]
 with Client() as client:

@@ -19,10 +19,10 @@ STEPS = (
     Step("the doctor of an api: all is well", "(. .openbell/server.env; openbell-server doctor)", (r"ok\b",)),
     Step(
         "the doctor beside a database that does not answer: exit code 1",
-        "python - <<'END' & sleep 1\nimport socket, time\n"
+        "rm -f hole.port\npython - <<'END' &\nimport socket, time\n"
         'hole = socket.create_server(("127.0.0.1", 0))\n'
         'open("hole.port", "w").write(str(hole.getsockname()[1]))\ntime.sleep(60)\nEND\n'
-        "HOLE=$!\ntrap 'kill $HOLE' EXIT\n"
+        "HOLE=$!\ntrap 'kill $HOLE' EXIT\nuntil [ -s hole.port ]; do sleep 0.1; done\n"
         "(. .openbell/server.env; OPENBELL_DATABASE_URL=postgresql://nobody@127.0.0.1:$(cat hole.port)/openbell "
         "openbell-server doctor)",
         ("(?i)database",),
@@ -38,7 +38,7 @@ STEPS = (
     Step(
         "readiness and metrics",
         '(. .openbell/server.env; curl -sf "http://127.0.0.1:$OPENBELL_OPERATIONS_PORT/readyz"; '
-        'curl -sf "http://127.0.0.1:$OPENBELL_OPERATIONS_PORT/metrics" | head -3)',
+        'curl -sf -o metrics.txt "http://127.0.0.1:$OPENBELL_OPERATIONS_PORT/metrics"; head -3 metrics.txt)',
         ("openbell_|python_",),
     ),
     Step("a backup, restored and checked", "(\n" + "\n".join(_BACKUP[:2]) + ")", ("This database is whole",)),

@@ -97,10 +97,10 @@ def _optional_fields(kind: type[Struct]) -> frozenset[str]:
     return frozenset(field.name for field in structs.fields(kind) if field.default is UNSET)
 
 
-def in_utc(expires_at: datetime | None) -> datetime | None:
-    """The expiry time in UTC, as it is stored."""
+def in_utc(moment: datetime | None, field: str = "expires_at") -> datetime | None:
+    """The time of a field in UTC, as it is stored."""
     try:
-        return None if expires_at is None else expires_at.astimezone(UTC)
+        return None if moment is None else moment.astimezone(UTC)
     except OverflowError:
         # An offset can move a time near year 1 or 9999 out of the range of datetime.
-        raise InvalidCommand("expires_at", "must be in the years 1 to 9999 of UTC") from None
+        raise InvalidCommand(field, "must be in the years 1 to 9999 of UTC") from None

@@ -1,7 +1,6 @@
 """Request and response bodies of the intent routes."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Annotated
@@ -10,6 +9,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from openbell_server.application.intents.ports import Execution, RecordedAction, UnknownEvidence
+from openbell_server.application.intents.read_intents import WRONG_SYMBOL
 from openbell_server.application.paging import Page
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.errors import InvalidCommand, checked_together
@@ -35,7 +35,7 @@ from openbell_server.domain.orders.order_terms import (
     TimeInForce,
     exact_decimal,
 )
-from openbell_server.transport.rest.wire_types import Moment, OrderTermsBody, PageOf, ReasonBody, body_from
+from openbell_server.transport.rest.wire_types import Moment, OrderTermsBody, PageOf, ReasonBody, body_from, in_utc
 
 # Zero matches the pattern; the domain refuses it.
 DecimalText = Annotated[
@@ -206,7 +206,9 @@ class SubmitBody(_Request, frozen=True):
     allow_duplicate: Annotated[bool, Meta(description="skip the duplicate-order check")] = False
 
     def to_request(self, broker: BrokerDefinition) -> CommandRequest:
-        command, deadline = checked_together(partial(self.to_command, broker), self._deadline)
+        command, deadline = checked_together(
+            partial(self.to_command, broker), partial(in_utc, self.deadline, "/deadline")
+        )
         return CommandRequest(command=command, deadline=deadline, allow_duplicate=self.allow_duplicate)
 
     def to_command(self, broker: BrokerDefinition) -> Command:
@@ -239,13 +241,6 @@ class SubmitBody(_Request, frozen=True):
             raise InvalidCommand("/client_reference_id", "must be printable text")
         return self.client_reference_id
 
-    def _deadline(self) -> datetime | None:
-        try:
-            return None if self.deadline is None else self.deadline.astimezone(UTC)
-        except OverflowError:
-            # An offset can move a time near year 1 or 9999 out of the range of datetime.
-            raise InvalidCommand("/deadline", "must be in the years 1 to 9999 of UTC") from None
-
 
 def _price(body: object, name: str, place: str) -> Decimal | None:
     text = getattr(body, name, None)
@@ -255,7 +250,7 @@ def _price(body: object, name: str, place: str) -> Decimal | None:
 def _symbol(text: str, broker: BrokerDefinition) -> Symbol:
     symbol = broker.canonical_symbol(text)
     if symbol is None:
-        raise InvalidCommand("/command/payload/symbol", "must be 1 to 32 of A-Z, 0-9 and . - / : _")
+        raise InvalidCommand("/command/payload/symbol", WRONG_SYMBOL)
     return symbol
 
 
