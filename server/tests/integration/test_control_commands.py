@@ -95,14 +95,14 @@ async def test_paper_accounts_are_only_watched_or_held_to_the_rules_and_it_is_au
     organization = await operator.organization()
     first = (await epochs(pool))[0]
     changed = await operator.change("organizations", "enforce-paper", organization, "shadow")
-    assert changed["paper_enforcement"] == "shadow"
+    assert changed["paper_enforcement"] == "SHADOW"
     assert await epochs(pool) == [first + 1]
     operation, _, facts = await last_change(pool)
-    assert (operation, facts) == ("organizations enforce-paper", {"paper_enforcement": ("enforce", "shadow")})
+    assert (operation, facts) == ("organizations enforce-paper", {"paper_enforcement": ("ENFORCE", "SHADOW")})
     await operator.change("organizations", "enforce-paper", organization, "shadow")
     assert await epochs(pool) == [first + 1]
     await operator.change("organizations", "enforce-paper", organization, "enforce")
     assert await epochs(pool) == [first + 2]
-    assert "There is no way called maybe" in await operator.refused(
+    assert "There is no way called MAYBE" in await operator.refused(
         "organizations", "enforce-paper", organization, "maybe"
     )

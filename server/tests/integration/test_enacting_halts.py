@@ -303,7 +303,7 @@ async def test_a_switch_in_shadow_mode_halts_nothing(board: Switchboard) -> None
 
 async def test_where_rules_are_only_watched_a_halt_cancels_nothing(board: Switchboard) -> None:
     await board.harness.working()
-    await board.harness.pool.execute("update organizations set paper_enforcement = 'shadow'")
+    await board.harness.pool.execute("update organizations set paper_enforcement = 'SHADOW'")
     await board.halt()
     await board.sweep()
     assert await board.cancels() == []

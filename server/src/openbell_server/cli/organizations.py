@@ -118,11 +118,11 @@ def internal(
 @app.command()
 def enforce_paper(
     organization: OrganizationArgument,
-    enforcement: Annotated[str, typer.Argument(metavar="enforce|shadow", help="Refuse, or only report in receipts.")],
+    enforcement: Annotated[str, typer.Argument(metavar="ENFORCE|SHADOW", help="Refuse, or only report in receipts.")],
     acting_as: ActingAs = "",
     as_json: AsJson = False,
 ) -> None:
     """Choose whether controls refuse commands on paper accounts, or only report in receipts what they would refuse."""
-    (wanted,) = known([enforcement], ("enforce", "shadow"), "way")
+    (wanted,) = known([enforcement.upper()], ("ENFORCE", "SHADOW"), "way")
     changed = operate(lambda store: store.enforce_paper(organization, wanted), acting_as)
     show_one(changed, COLUMNS, as_json=as_json)

@@ -176,7 +176,7 @@ async def test_a_shadow_organization_is_shown_as_watching_and_the_answer_is_as_d
 ) -> None:
     conformance = Conformance((await api.client.get("/openapi.json")).json())
     await put(api, tenant, Scope.ACCOUNT, wanted("5", on_missing="ALLOW"))
-    for enforcement, watched in (("enforce", False), ("shadow", True)):
+    for enforcement, watched in (("ENFORCE", False), ("SHADOW", True)):
         await pool.execute(
             "update organizations set paper_enforcement = $1, control_epoch = control_epoch + 1", enforcement
         )

@@ -154,7 +154,7 @@ async def test_a_halt_of_all_is_every_account_s_and_the_platform_names_no_operat
 async def test_where_rules_are_only_watched_a_halt_proves_nothing(
     api: RestApi, tenant: Tenant, board: Switchboard, pool: Pool
 ) -> None:
-    await pool.execute("update organizations set paper_enforcement = 'shadow'")
+    await pool.execute("update organizations set paper_enforcement = 'SHADOW'")
     await board.halt()
     await board.sweep()
     await board.harness.reconcile()

@@ -162,7 +162,7 @@ select clock_timestamp() as as_of, c.reconciled_at as compared_at,
             and (s.scope in ('PLATFORM', 'ORGANIZATION') or (s.scope = 'ACCOUNT' and s.of_account = :account_id))
     ) as halted_at,
     not i.is_this or c.recovered_epoch <> i.epoch as is_held,
-    a.environment = 'paper' and g.paper_enforcement = 'shadow' as is_watched_only
+    a.environment = 'paper' and g.paper_enforcement = 'SHADOW' as is_watched_only
 from account_counters c
 join accounts a on a.organization_id = c.organization_id and a.account_id = c.account_id
 join organizations g on g.organization_id = c.organization_id

@@ -113,7 +113,7 @@ where o.standing <> 'CLOSED' and o.standing = 'WORKING' and o.pending <> 'CANCEL
         k.since_then = 0
         or k.last_at < n.now - least(60, power(2, least(k.since_then, 10) - 1)) * interval '1 second'
     )
-    and not (a.environment = 'paper' and g.paper_enforcement = 'shadow')
+    and not (a.environment = 'paper' and g.paper_enforcement = 'SHADOW')
 order by o.created_at
 limit :row_limit;
 

@@ -151,7 +151,7 @@ def _book(
         account_epoch=account["account_epoch"],
         rules=tuple(rules),
         unreadable=tuple(unreadable),
-        is_watched_only=environment is Environment.PAPER and account["paper_enforcement"] == "shadow",
+        is_watched_only=environment is Environment.PAPER and account["paper_enforcement"] == "SHADOW",
     )
 
 

@@ -8,7 +8,7 @@ create table organizations (
     disabled boolean not null default false,
     internal boolean not null default false,
     entitlements text[] not null default '{}',
-    paper_enforcement text not null default 'enforce' check (paper_enforcement in ('enforce', 'shadow')),
+    paper_enforcement text not null default 'ENFORCE' check (paper_enforcement in ('ENFORCE', 'SHADOW')),
     -- Each change of a control at the scope of the organization, a key or the platform starts a new epoch. A command that
     -- was evaluated against another epoch is not accepted.
     control_epoch bigint not null default 1,
