@@ -97,14 +97,14 @@ async def test_one_answer_that_cannot_be_recorded_takes_no_other_with_it(
     harness: Harness, store: BusyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doors = await doors_of(harness)
-    settlement = record_outcomes._settlement
+    settlement = record_outcomes.settlement_of
 
     def fails(action: Any, *given: Any) -> Any:
         if action.action_id == doors[2].action.action_id:
             raise ArithmeticError("this one")
         return settlement(action, *given)
 
-    monkeypatch.setattr(record_outcomes, "_settlement", fails)
+    monkeypatch.setattr(record_outcomes, "settlement_of", fails)
     told = await recorded(harness, store, [(door, Accepted("b")) for door in doors])
     assert [type(each) for each in told] == [bool, bool, ArithmeticError, bool, bool]
     assert [state for _, state, _ in await harness.states()] == ["ACKED", "ACKED", "DISPATCHING", "ACKED", "ACKED"]

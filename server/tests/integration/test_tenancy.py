@@ -385,6 +385,7 @@ async def test_only_the_accept_role_calls_the_accept_step_and_no_other_function_
         *(("append_change", role) for role in (Role.TENANT, Role.EXECUTION, Role.DELIVERY, Role.OPERATOR)),
         ("begin_every_epoch", Role.OPERATOR),
         ("prune_events", Role.RELAY),
+        *((function, Role.EXECUTOR) for function in ("work_tick", "door_terms")),
     }
 
 

@@ -74,10 +74,12 @@ def _record(transaction: Transaction, action_id: ActionId, intent_id: IntentId, 
         replacement=_terms(command.spec, order) if isinstance(command, ReplaceIntent) else None,
     )
     book.events.append(Event(len(book.events) + 1, EventKind.INTENT_ACTION, intent_id, len(known) + 1, "{}"))
-    if isinstance(command, CancelIntent) and order.pending in {Pending.NONE, Pending.REPLACE}:
-        book.orders[intent_id] = replace(order, pending=Pending.CANCEL)
-    if isinstance(command, ReplaceIntent) and order.pending is Pending.NONE:
-        book.orders[intent_id] = replace(order, pending=Pending.REPLACE)
+    if isinstance(command, CancelIntent):
+        replaces = order.pending in {Pending.NONE, Pending.REPLACE}
+        book.write_order(intent_id, replace(order, pending=Pending.CANCEL if replaces else order.pending))
+    if isinstance(command, ReplaceIntent):
+        waits = order.pending is Pending.NONE
+        book.write_order(intent_id, replace(order, pending=Pending.REPLACE if waits else order.pending))
 
 
 def _terms(spec: OrderSpec | ReplacementSpec, order: Order | None) -> Terms:

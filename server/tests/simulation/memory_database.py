@@ -28,6 +28,10 @@ class DatabaseAway(ConnectionError):
     """The connection is gone, or a lock could not be had: what the real store's callers may retry."""
 
 
+class LockHeld(DatabaseAway):
+    """A lock could not be had: nothing was written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRow:
     """An action with where it stands."""
@@ -79,6 +83,8 @@ class Book:
     # The actions of each intent, in order.
     intents: dict[IntentId, tuple[ActionId, ...]] = field(default_factory=dict)
     orders: dict[IntentId, Order] = field(default_factory=dict)
+    # How often an order changed or its intent got another action; 1 where it is missing.
+    versions: dict[IntentId, int] = field(default_factory=dict)
     terms: dict[IntentId, OrderTerms] = field(default_factory=dict)
     executions: dict[str, tuple[IntentId, BrokerExecution]] = field(default_factory=dict)
     changes: dict[tuple[str, int], tuple[IntentId, ExecutionChange]] = field(default_factory=dict)
@@ -97,6 +103,11 @@ class Book:
     was_restored: bool = False
     forgotten: dict[ActionId, None] = field(default_factory=dict)
 
+    def write_order(self, intent_id: IntentId, order: Order) -> None:
+        """Replace an order, as its next version."""
+        self.orders[intent_id] = order
+        self.versions[intent_id] = self.versions.get(intent_id, 1) + 1
+
     def draft(self) -> "Book":
         """A copy to write in, which becomes the book when its transaction commits."""
         return Book(
@@ -109,6 +120,7 @@ class Book:
             actions={**self.actions},
             intents={**self.intents},
             orders={**self.orders},
+            versions={**self.versions},
             terms={**self.terms},
             executions={**self.executions},
             changes={**self.changes},
@@ -252,7 +264,7 @@ class Transaction:
         self.is_lost = True
         for transaction, waits in self.database._locks[self.account.account_id].waiting:
             if transaction is self and not waits.done():
-                waits.set_exception(DatabaseAway("the lock could not be had"))
+                waits.set_exception(LockHeld("the lock could not be had"))
         self.database.let_go(self)
 
     def check(self) -> None:

@@ -131,7 +131,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         await self.statement()
         known = [intent_id for intent_id in sorted(set(intent_ids)) if intent_id in self.book.intents]
         rows = [self.book.actions[action_id] for intent_id in known for action_id in self.book.intents[intent_id]]
-        return [self._as_tracked(row) for row in rows]
+        return [self.as_tracked(row) for row in rows]
 
     async def intents_of(self, action_ids: Sequence[ActionId]) -> dict[ActionId, IntentId]:
         """Which intents these actions belong to."""
@@ -155,7 +155,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         for action_id in action_ids:
             for forgotten in self.book.forgotten:
                 if forgotten not in taken and _command_of(forgotten) == _command_of(action_id):
-                    self._change(action_id, known_as=forgotten)
+                    self.change(action_id, known_as=forgotten)
                     adopted[action_id] = forgotten
                     taken.add(forgotten)
                     break
@@ -179,7 +179,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         opened = {}
         for action_id in action_ids:
             if is_queued(self.book.actions[action_id]):
-                self._change(action_id, state=ActionState.DISPATCHING, attempt_id=attempt_id, send_started_at=now)
+                self.change(action_id, state=ActionState.DISPATCHING, attempt_id=attempt_id, send_started_at=now)
                 opened[action_id] = now
                 self.database.note(f"door {client_order_id(action_id)}")
         assert opened.keys() == set(action_ids), "the account's lock was not held"
@@ -195,20 +195,20 @@ class MemoryAccountTransaction(ReconcilingTransaction):
             f"{action.action_type} {client_order_id(action.action_id)} {action.state} → {state} {reason}"
         )
         now = self.database.clock()
-        self._change(action.action_id, state=state, reason=reason, settled_at=now if state in SETTLED else None)
+        self.change(action.action_id, state=state, reason=reason, settled_at=now if state in SETTLED else None)
         if state is ActionState.UNKNOWN:
-            self._change(action.action_id, unknown_since=now)
+            self.change(action.action_id, unknown_since=now)
 
     async def add_probe(self, action_id: ActionId, asked_at: datetime, *, found: bool) -> None:
         """Keep a look-up as evidence."""
         await self.statement()
         probes = self.book.actions[action_id].probes
-        self._change(action_id, probes=(*probes[1 - PROBES_MAX :], (asked_at, found)))
+        self.change(action_id, probes=(*probes[1 - PROBES_MAX :], (asked_at, found)))
 
     async def save_order(self, action: TrackedAction, order: Order) -> None:
         """Write an order's facts."""
         await self.statement()
-        self.book.orders[action.intent_id] = order
+        self.book.write_order(action.intent_id, order)
 
     async def flag_action(self, action_id: ActionId) -> datetime | None:
         """Mark an action as one that somebody should look at, once; since when, if that is new."""
@@ -217,7 +217,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
             return None
         now = self.database.clock()
         self.database.note(f"flag {client_order_id(action_id)}")
-        self._change(action_id, flagged_at=now)
+        self.change(action_id, flagged_at=now)
         return now
 
     async def to_flag(self, stuck_after_seconds: float, flag_after_seconds: float) -> list[TrackedAction]:
@@ -250,7 +250,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         row, now = self.book.actions[action.action_id], self.database.clock()
         assert row.state is ActionState.UNKNOWN, "the account's lock was not held"
         assert row.attempt_id == action.attempt_id, "the account's lock was not held"
-        self._change(action.action_id, resends=row.resends + 1, attempt_id=attempt_id, send_started_at=now)
+        self.change(action.action_id, resends=row.resends + 1, attempt_id=attempt_id, send_started_at=now)
         return now
 
     async def add_executions(self, intent_id: IntentId, fills: Sequence[BrokerExecution]) -> set[str]:
@@ -283,7 +283,8 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         for kind, intent_id, seq, body in self._events:
             self.book.events.append(Event(len(self.book.events) + 1, kind, intent_id, seq, body))
 
-    def _change(self, action_id: ActionId, **values: object) -> None:
+    def change(self, action_id: ActionId, **values: object) -> None:
+        """Replace an action's row."""
         row = self.book.actions[action_id]
         self.book.actions[action_id] = replace(row, updated_at=self.database.clock(), **values)  # type: ignore[arg-type]
 
@@ -299,9 +300,10 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         return self.book.actions[self.book.intents[intent_id][0]]
 
     def _tracked(self, rows: Sequence[ActionRow]) -> list[TrackedAction]:
-        return [self._as_tracked(row) for row in sorted(rows, key=lambda row: row.number)]
+        return [self.as_tracked(row) for row in sorted(rows, key=lambda row: row.number)]
 
-    def _as_tracked(self, row: ActionRow) -> TrackedAction:
+    def as_tracked(self, row: ActionRow) -> TrackedAction:
+        """The action of a row with its order."""
         first = self._first(row.intent_id)
         return TrackedAction(
             action_id=row.action_id,

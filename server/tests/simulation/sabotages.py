@@ -74,7 +74,7 @@ def _door_without_check() -> Change:
         await self.statement()
         now = self.database.clock()
         for action_id in action_ids:
-            self._change(action_id, state=ActionState.DISPATCHING, attempt_id=attempt_id, send_started_at=now)
+            self.change(action_id, state=ActionState.DISPATCHING, attempt_id=attempt_id, send_started_at=now)
         return dict.fromkeys(action_ids, now)
 
     return MemoryAccountTransaction, "open_doors", open_doors
@@ -87,7 +87,7 @@ def _ready_again() -> Change:
         abandoned = self.database.clock() - timedelta(seconds=RECLAIM_SECONDS)
         for row in [*self.book.actions.values()]:
             if row.state in PAST_DOOR and row.send_started_at and row.send_started_at < abandoned:
-                self._change(row.action_id, state=ActionState.QUEUED)
+                self.change(row.action_id, state=ActionState.QUEUED)
         return await ready(self, limit, **limits)
 
     return MemoryAccountTransaction, "ready", mistaken

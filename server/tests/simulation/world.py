@@ -17,9 +17,10 @@ from openbell_server.application.execution.wiring import ExecutorDependencies, b
 from openbell_server.domain.identifiers import AccountId, uuid7
 from simulation.bus import Bus, BusFaults, BusPublisher, NoHints
 from simulation.loop import PROCESS, Process, SimulatedLoop
-from simulation.memory_database import DatabaseAway, MemoryDatabase
+from simulation.memory_database import DatabaseAway, LockHeld, MemoryDatabase
 from simulation.memory_queues import MemoryLeaseStore, MemoryOutboxStore, MemorySessionStore
 from simulation.memory_sweeps import MemoryExecutionStore
+from simulation.memory_ticks import MemoryTickStore
 from simulation.profiles import Profile
 from simulation.venue import BrokerFaults, Venue
 from simulation.venue_session import VenueSession
@@ -144,6 +145,7 @@ class World:
         parts = build_executor(
             ExecutorDependencies(
                 store=MemoryExecutionStore(self.database),
+                tick_store=MemoryTickStore(self.database),
                 session_store=kept,
                 sealed=kept,
                 opener=kept,
@@ -154,6 +156,7 @@ class World:
                 monotonic=self.loop.time,
                 new_id=self.new_id,
                 unavailable=(DatabaseAway,),
+                blocked=(LockHeld,),
             )
         )
         dispatcher, follow = parts.dispatcher, parts.brokers[name]
@@ -161,8 +164,9 @@ class World:
         async def sweep() -> None:
             await dispatcher.sweep()
             await parts.sign_ins.sweep()
-            self._look_at([*dispatcher.failures, *follow.take_failures()])
+            self._look_at([*dispatcher.failures, *follow.take_failures(), *parts.ticks.failures])
             dispatcher.failures.clear()
+            parts.ticks.failures.clear()
 
         def notify(slot: int, account_id: str) -> None:
             if slot in slots.held():

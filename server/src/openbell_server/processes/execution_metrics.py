@@ -56,6 +56,18 @@ def watch_execution(operations: Operations, pool: Pool, slots: SlotLeases, execu
         ("state",),
         lambda: {(state,): count for state, count in execute.counts.items() if state not in _NO_STATES},
     )
+    assert execute.ticks is not None
+    ticks = execute.ticks
+    about = "Statements that wrote outcomes and reports, and opened doors, of many accounts at once."
+    read("counter", "openbell_executor_ticks_total", about, (), lambda: {(): ticks.counts["ticks"]})
+    about = "Orders and accounts that were processed in a transaction of their own instead, by reason."
+    read(
+        "counter",
+        "openbell_executor_long_way_total",
+        about,
+        ("reason",),
+        lambda: {(reason,): count for reason, count in ticks.long_way.items()},
+    )
     operations.from_store(unknown, _UNKNOWN)
 
 

@@ -18,7 +18,7 @@ from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import ReceiveWork, consume_work
 from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.access.vault_objects import PostgresVaultObjects
-from openbell_server.adapters.postgres.connection import UNAVAILABLE, DatabaseClock, Pool, open_pool
+from openbell_server.adapters.postgres.connection import BLOCKED, UNAVAILABLE, DatabaseClock, Pool, open_pool
 from openbell_server.adapters.postgres.controls.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.controls.halts import PostgresHaltStore
 from openbell_server.adapters.postgres.controls.market_updates import PostgresMarketKeeping
@@ -27,6 +27,7 @@ from openbell_server.adapters.postgres.controls.rule_books import RuleBooks
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
 from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.execution.ticks import PostgresTickStore, open_tick_pool
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.schema import require_schema
@@ -62,8 +63,12 @@ SILENT_REPORTED_MAX = 1_000
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
     """Execute until stopping is set, then finish the actions that passed their door."""
     hints = JetStreamConnection(settings.nats_url)
-    async with await open_pool(settings.require("database_url"), connections_max=8) as pool:
+    url = settings.require("database_url")
+    async with contextlib.AsyncExitStack() as pools:
+        pool = await pools.enter_async_context(await open_pool(url, connections_max=8))
+        # Before a role is taken: an empty database has none.
         await require_schema(pool)
+        tick_pool = await pools.enter_async_context(await open_tick_pool(url))
         operations.watch_database(pool)
         operations.watch_nats(hints, needed=False)
         watch_calendars(operations, load_calendars())
@@ -73,6 +78,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         parts = build_executor(
             ExecutorDependencies(
                 store=PostgresExecutionStore(pool, books=RuleBooks(spelled_at), calendars=load_calendars()),
+                tick_store=PostgresTickStore(tick_pool),
                 session_store=session_store,
                 sealed=PostgresVaultObjects(pool),
                 opener=opener(settings),
@@ -83,6 +89,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 monotonic=boot_time,
                 new_id=uuid4,
                 unavailable=UNAVAILABLE,
+                blocked=BLOCKED,
             )
         )
         watch_execution(operations, pool, slots, parts.execute)
@@ -235,6 +242,8 @@ async def _sweep_until(
             except Exception:
                 log.exception("sweep_failed")
         dispatcher.failures += [failure for broker in dispatcher.brokers.values() for failure in broker.take_failures()]
+        dispatcher.failures += parts.ticks.failures
+        parts.ticks.failures.clear()
         while dispatcher.failures:
             log.error("execution_failed", exc_info=dispatcher.failures.pop())
         _log_accounts(dispatcher, log)

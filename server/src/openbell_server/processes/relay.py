@@ -86,12 +86,13 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
     connection = JetStreamConnection(settings.nats_url)
     connection.on(subjects.OUTBOX_WAKE, wake)
     wakes = EventWakes(connection)
-    async with (
-        await open_pool(settings.require("database_url"), connections_max=6, idle_seconds=IDLE_SECONDS) as pool,
-        await open_role_pool(settings.require("database_url"), Role.RELAY, LANES, RELAY_POOL_SETTINGS) as lanes,
-        identity_provider(settings) as provider,
-    ):
+    url = settings.require("database_url")
+    async with contextlib.AsyncExitStack() as opened:
+        pool = await opened.enter_async_context(await open_pool(url, connections_max=6, idle_seconds=IDLE_SECONDS))
+        # Before a role is taken: an empty database has none.
         await require_schema(pool)
+        lanes = await opened.enter_async_context(await open_role_pool(url, Role.RELAY, LANES, RELAY_POOL_SETTINGS))
+        provider = await opened.enter_async_context(identity_provider(settings))
         operations.watch_database(pool)
         operations.watch_nats(connection, needed=True)
         watch_queues(operations, pool)

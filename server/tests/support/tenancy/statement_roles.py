@@ -201,6 +201,8 @@ MAY_RUN: dict[str, set[Role]] = {
     "markets.accounts_with_rules_across_organizations": {_T, _E, _X, _O},
     "markets.traded_symbols": {*_READ},
     "intents.accept_commands": {Role.ACCEPT},
+    "ticks.door_terms_across_organizations": {_X},
+    "ticks.write_tick_across_organizations": {_X},
     "resting_orders.accounts_resting_across_organizations": {_T, _E, _X},
     "resting_orders.resting_too_long": {_T, _E},
     "intents.find_action": {*_READ},

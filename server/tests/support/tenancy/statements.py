@@ -32,8 +32,10 @@ PLATFORM_TABLES = {
     "calendar_overrides",
 }
 DEFINERS = {
-    *("accept_commands", "count_actions_so_far", "count_outcome", "count_refusal", "roll_up_outbox"),
-    *("begin_every_epoch", "prune_events", "append_events", "append_change", "chain_audit_entry"),
+    **dict.fromkeys(("accept_commands", "count_actions_so_far", "count_outcome", "count_refusal"), "openbell_writer"),
+    **dict.fromkeys(("roll_up_outbox", "begin_every_epoch", "prune_events", "append_events"), "openbell_writer"),
+    **dict.fromkeys(("append_change", "chain_audit_entry"), "openbell_writer"),
+    **dict.fromkeys(("work_tick", "door_terms"), "openbell_worker"),
 }
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
@@ -57,6 +59,20 @@ CROSSING = {
             "idempotency_keys",
             "intent_counts",
             "intent_counted",
+        )
+    },
+    **{
+        (table, "work_tick"): ("openbell_worker", "ALL")
+        for table in (
+            *("account_counters", "orders", "action_states", "positions", "executions", "position_changes"),
+            "account_events",
+        )
+    },
+    **{
+        (table, "work_tick"): ("openbell_worker", "SELECT")
+        for table in (
+            *("organizations", "accounts", "api_keys", "intent_actions", "forgotten_orders"),
+            *("control_rules", "symbol_controls", "symbol_time_controls"),
         )
     },
     **{
@@ -169,7 +185,7 @@ where rolname = any($1) and (rolsuper or rolbypassrls or rolcanlogin or rolcreat
 # Since PostgreSQL 16 whoever makes a role may grant it, which alone is no right to act as it.
 _WRITERS = """
 select member::regrole::text as member from pg_auth_members m, to_jsonb(m) as facts
-where roleid = 'openbell_writer'::regrole
+where roleid in ('openbell_writer'::regrole, 'openbell_worker'::regrole)
     and 'true' in (coalesce(facts ->> 'inherit_option', 'true'), coalesce(facts ->> 'set_option', 'true'))
 """
 
@@ -179,7 +195,7 @@ async def faults_of_catalogue(connection: Owner) -> list[str]:
     relations = await connection.fetch(_RELATIONS)
     policies = await connection.fetch(_POLICIES)
     functions = await connection.fetch(_FUNCTIONS)
-    powerful = await connection.fetch(_ROLES, [*Role, "openbell_writer"])
+    powerful = await connection.fetch(_ROLES, [*Role, "openbell_writer", "openbell_worker"])
     return [
         *(fault for row in relations if row["relkind"] in "rpf" for fault in _faults_of_table(row, policies)),
         *(fault for row in policies for fault in _faults_of_policy(row)),
@@ -253,7 +269,7 @@ def _faults_of_definer(function: asyncpg.Record) -> Iterator[str]:
     name = function["proname"]
     if name not in DEFINERS:
         yield f"{name} acts with its owner's rights"
-    if function["owner"] != "openbell_writer":
+    elif function["owner"] != DEFINERS[name]:
         yield f"{name} acts with the rights of {function['owner']}"
     if function["proconfig"] != ["search_path=pg_catalog, openbell, pg_temp"]:
         yield f"{name} can be led to another table by its caller"

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from openbell_server.adapters.postgres.execution import ticks
 from openbell_server.domain.controls.findings import Scope
 
 
@@ -25,7 +26,14 @@ def values_of_rules(now: datetime) -> dict[str, Any]:
         | {"first_event": 0, "last_event": None, "first_action": 0, "last_action": None, "of_principal": None}
         | _values_of_what_is_counted(now)
         | _values_of_the_record()
+        | _values_of_a_tick()
     )
+
+
+def _values_of_a_tick() -> dict[str, Any]:
+    """Of an empty tick: a test of its own writes full ones."""
+    columns: tuple[str, ...] = (*ticks.UNIT, *ticks.EXECUTION, *ticks.EVENT, *ticks.DOOR, "p_slots")
+    return {name: [] for name in columns} | {"p_database_epoch": 1, "p_attempt_id": UUID(int=1)}
 
 
 def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:

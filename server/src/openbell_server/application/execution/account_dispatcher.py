@@ -145,14 +145,7 @@ class AccountDispatcher:
             if room.calls > 0 and broker.ready(account) and not self._closing:
                 bulkhead.budget.keep(room)
                 try:
-                    async with bulkhead.places:
-                        doors = await self.execute.open_doors(
-                            account,
-                            room.calls,
-                            commands=room.commands,
-                            cancels_unseen=broker.definition.capabilities.cancels_by_client_id,
-                            looked=partial(self._saw, account_id),
-                        )
+                    doors = await self._open_doors(account, broker, bulkhead, room)
                 finally:
                     bulkhead.budget.let_go(room)
                 for door in doors:
@@ -162,6 +155,25 @@ class AccountDispatcher:
             self._working.discard(account_id)
             if account_id in self._again:
                 self.notify(account_id, self._again.pop(account_id))
+
+    async def _open_doors(
+        self, account: BrokerAccount, broker: FollowBroker, bulkhead: Bulkhead, room: Room
+    ) -> list[Door]:
+        looked, commands = partial(self._saw, account.account_id), max(0, min(room.calls, room.commands))
+        doors = await self.execute.open_doors_in_tick(account, commands, looked)
+        if doors is not None:
+            if doors and len(doors) == commands:
+                # More actions may be queued than were asked for.
+                self._again.setdefault(account.account_id, None)
+            return doors
+        async with bulkhead.places:
+            return await self.execute.open_doors(
+                account,
+                room.calls,
+                commands=room.commands,
+                cancels_unseen=broker.definition.capabilities.cancels_by_client_id,
+                looked=looked,
+            )
 
     def _saw(self, account_id: AccountId, moment: datetime) -> None:
         if len(self._seen_to) >= ACCOUNTS_KNOWN_MAX:

@@ -96,6 +96,11 @@ class BrokerSignIns:
             self._start(account, urgent=True)
         return SendPermission.WAIT
 
+    def version_for(self, account_id: AccountId, database_epoch: int) -> int | None:
+        """The credential version that an account is signed in with; None without one."""
+        self._enter(database_epoch)
+        return self._version(account_id)
+
     def notify(self, account: BrokerAccount) -> None:
         """The account or its credential changed, or a caller requested a verification."""
         if account.slot in self.slots.held():

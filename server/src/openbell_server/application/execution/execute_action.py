@@ -12,6 +12,7 @@ from openbell_server.application.controls.recheck_before_send import recheck
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.events.account_log import log_order
 from openbell_server.application.execution.broker_sign_ins import SendPermission
+from openbell_server.application.execution.execution_ticks import ExecutionTicks
 from openbell_server.application.execution.import_external_orders import release_orders
 from openbell_server.application.execution.ports import ExecutionStore
 from openbell_server.application.execution.record_outcomes import Door, RecordOutcomes, record
@@ -75,10 +76,25 @@ class ExecuteAction:
     unavailable: tuple[type[Exception], ...]
     # Since the process started: opened doors, and recorded outcomes by state.
     counts: Counter[str] = field(default_factory=Counter)
+    # Opens doors and records answers of many accounts together; without it, each account on its own.
+    ticks: ExecutionTicks | None = None
     answers: RecordOutcomes = field(init=False)
 
     def __post_init__(self) -> None:
-        self.answers = RecordOutcomes(self.store, self.monotonic, self.unavailable, self.counts)
+        in_tick = None if self.ticks is None else self.ticks.record
+        self.answers = RecordOutcomes(self.store, self.monotonic, self.unavailable, self.counts, in_tick)
+
+    async def open_doors_in_tick(
+        self, account: BrokerAccount, commands: int, looked: Callable[[datetime], None]
+    ) -> list[Door] | None:
+        """Open doors of new orders together with other accounts; None if the account must take the long way."""
+        opened = None if self.ticks is None else await self.ticks.open_doors(account, commands)
+        if opened is None:
+            return None
+        self.counts["doors"] += len(opened.doors)
+        if opened.seen_to is not None:
+            looked(opened.seen_to)
+        return opened.doors
 
     async def open_doors(
         self,

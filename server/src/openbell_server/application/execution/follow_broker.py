@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Seq
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
+from openbell_server.application.execution.execution_ticks import ExecutionTicks
 from openbell_server.application.execution.feed_watchdog import FeedWatchdog
 from openbell_server.application.execution.ports import ExecutionStore
 from openbell_server.application.execution.reconcile_account import ReconcileAccount
@@ -59,6 +60,8 @@ class FollowBroker:
     slots: SlotLeases
     sessions: SignIns
     clock: Callable[[], float]
+    # Applies reports of many accounts together; without it, each account on its own.
+    ticks: ExecutionTicks | None = None
     failures: list[Exception] = field(default_factory=list)
     # Accounts whose feed fell silent; the process logs and clears them.
     fallen_silent: list[AccountId] = field(default_factory=list)
@@ -73,6 +76,7 @@ class FollowBroker:
     _changes: int = 0
     _connects: int = 0
     _passing: set[AccountId] = field(default_factory=set)
+    _tracking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ACCOUNTS_AT_ONCE_MAX))
     _find_at: float = 0.0
     _is_full: bool = False
     _restart: asyncio.Event = field(default_factory=asyncio.Event)
@@ -183,7 +187,7 @@ class FollowBroker:
             by_account: dict[AccountId, list[OrderReport | None]] = {}
             for account_id, report in (item for item in items if item is not None):
                 by_account.setdefault(account_id, []).append(report)
-            await _at_once([self._apply_account(account, reports) for account, reports in by_account.items()])
+            await asyncio.gather(*(self._apply_account(*each) for each in by_account.items()))
 
     async def _apply_account(self, account_id: AccountId, items: Sequence[OrderReport | None]) -> None:
         """Apply reports; fills that were not reported are queried by a reconciliation, so the reports need not wait."""
@@ -198,7 +202,10 @@ class FollowBroker:
                 self._catch_up(account_id, since)
                 return
             now, unmatched = self.clock(), list[OrderReport]()
-            incomplete = await self.track(account, reports, unmatched) if reports else []
+            left, incomplete = (reports, []) if self.ticks is None else await self.ticks.apply(reports)
+            if left:
+                async with self._tracking:
+                    incomplete += await self.track(account, left, unmatched)
             self.plan.keep(account, now)
             if None in items:
                 await self._listened_again(account, since)

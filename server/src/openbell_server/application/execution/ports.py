@@ -1,12 +1,14 @@
 """Accounts with work, credentials and sealed secrets in the database."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Protocol
+from uuid import UUID
 
-from openbell_server.application.ports.account_transaction import AccountTransaction, BrokerAccount
+from openbell_server.application.ports.account_transaction import AccountTransaction, BrokerAccount, TrackedAction
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import (
     CredentialStatus,
@@ -15,9 +17,10 @@ from openbell_server.domain.access.credentials import (
     SignedIn,
     SignInRefused,
 )
-from openbell_server.domain.identifiers import (
-    AccountId,
-)
+from openbell_server.domain.events.account_events import EventKind
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.orders.action_lifecycle import Reason
+from openbell_server.domain.orders.broker_reports import BrokerExecution
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +93,82 @@ class ExecutionStore(Protocol):
         self, broker: str, slots: Collection[int]
     ) -> list[BrokerAccount]:
         """Accounts of these slots with rules whose positions were never read from the broker; bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoorTerms:
+    """What the doors of an account depend on, at these epochs."""
+
+    organization_epoch: int
+    account_epoch: int
+    # New after a restore.
+    database_epoch: int
+    # Whether any rule may refuse its commands; default rules apart.
+    has_rules: bool
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
+class DoorRequest:
+    """Open at most `doors` doors of an account, if it is still as it was judged."""
+
+    account: BrokerAccount
+    terms: DoorTerms
+    # The version that is signed in; None without a credential.
+    credential_version: int | None
+    doors: int
+
+
+@dataclass(frozen=True, slots=True)
+class DraftEvent:
+    kind: EventKind
+    seq: int
+    # Of a trade without its position and what follows: only the database knows the position.
+    body: str
+    # Of a trade: its position less the one after all of the unit.
+    position: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What became known of one intent: its only action as remembered, and as it becomes."""
+
+    account: BrokerAccount
+    before: TrackedAction
+    after: TrackedAction
+    # Of the order as remembered.
+    version: int
+    reason: Reason | None
+    executions: Sequence[BrokerExecution]
+    # By how much the position changes; None without executions.
+    change: Decimal | None
+    events: Sequence[DraftEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    account_id: AccountId
+    action: TrackedAction
+    # Of its order.
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TickResult:
+    # The database's time under the locks; None if the tick was empty.
+    at: datetime | None
+    # For each unit, in order, whether it was written: false if anything was not as remembered.
+    written: Sequence[bool]
+    opened: Sequence[Opened]
+    # Accounts of which more must be read than a tick reads, and why.
+    long_way: Mapping[AccountId, str]
+
+
+class TickStore(Protocol):
+    async def door_terms_across_organizations(self, account_ids: Collection[AccountId]) -> dict[AccountId, DoorTerms]:
+        """The terms of these accounts; none of an account that does not exist."""
+
+    async def write_tick_across_organizations(
+        self, slots: Collection[int], units: Sequence[Unit], doors: Sequence[DoorRequest], attempt_id: UUID
+    ) -> TickResult:
+        """Write all units and open all doors in one transaction; each is decided on its own."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -59,6 +59,8 @@ class RecordOutcomes:
     # Store errors after which a write is retried.
     unavailable: tuple[type[Exception], ...]
     counts: Counter[str]
+    # Records an answer together with others of many accounts; returns None if that is not possible.
+    in_tick: Callable[[Door, Outcome], Awaitable[TrackedAction | None]] | None = None
     _lines: dict[AccountId, _Line] = field(default_factory=dict)
 
     async def __call__(self, door: Door, outcome: Outcome) -> bool:
@@ -67,6 +69,11 @@ class RecordOutcomes:
         Retried for RECORD_SECONDS while the store is unavailable; recording an answer twice changes nothing.
         """
         answered = self.monotonic()
+        written = None if self.in_tick is None else await self.in_tick(door, outcome)
+        if written is not None:
+            self.counts[written.state] += 1
+            # Whoever records an action later notifies; the intent has no other.
+            return False
         while True:
             try:
                 return await self._in_turn(_Answer(door, outcome))
@@ -130,14 +137,14 @@ async def _settle(transaction: AccountTransaction, answers: dict[IntentId, _Answ
         history = [action for action in found if action.intent_id == intent_id]
         for action in history:
             if action.action_id == answer.door.action.action_id and action.attempt_id == answer.door.attempt_id:
-                settlement = _settlement(action, answer.outcome, history)
+                settlement = settlement_of(action, answer.outcome, history)
                 await record(transaction, action, settlement, history)
                 if settlement.state is not None:
                     settled.append(settlement.state)
     return settled
 
 
-def _settlement(action: TrackedAction, outcome: Outcome, history: Sequence[TrackedAction]) -> Settlement:
+def settlement_of(action: TrackedAction, outcome: Outcome, history: Sequence[TrackedAction]) -> Settlement:
     if action.state is ActionState.UNKNOWN and action.resends:
         return after_resend(action.action_type, action.state, action.order, outcome, action.replacement)
     return after_outcome(

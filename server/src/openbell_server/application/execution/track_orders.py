@@ -59,7 +59,7 @@ class TrackOrders:
                         f"order {report.broker_order_id} belongs to action {history[0].action_id}, which was never sent"
                     )
                     why = await stop_account(transaction, [excess]) or why
-                histories[intent_id] = history = await _apply(transaction, history, report)
+                histories[intent_id] = history = await apply_report(transaction, history, report)
                 await self._price(transaction, account, history[0].terms.symbol, report)
                 if report.filled_quantity > history[0].order.filled_quantity:
                     incomplete.append(report)
@@ -91,7 +91,7 @@ async def intents_of_reports(transaction: AccountTransaction, reports: Sequence[
     ]
 
 
-async def _apply(
+async def apply_report(
     transaction: AccountTransaction, history: list[TrackedAction], report: OrderReport
 ) -> list[TrackedAction]:
     """Record one report; returns the intent's actions after it."""

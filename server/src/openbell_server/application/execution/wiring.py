@@ -9,8 +9,9 @@ from openbell_server.application.execution.account_dispatcher import AccountDisp
 from openbell_server.application.execution.broker_budget import BudgetedSession
 from openbell_server.application.execution.broker_sign_ins import BrokerSignIns
 from openbell_server.application.execution.execute_action import ExecuteAction
+from openbell_server.application.execution.execution_ticks import ExecutionTicks
 from openbell_server.application.execution.follow_broker import FollowBroker
-from openbell_server.application.execution.ports import ExecutionStore, SealedStore, SessionStore
+from openbell_server.application.execution.ports import ExecutionStore, SealedStore, SessionStore, TickStore
 from openbell_server.application.execution.recover_account import RecoverAccount
 from openbell_server.application.execution.refresh_markets import Place
 from openbell_server.application.execution.settle_unknown import SettleUnknown
@@ -23,6 +24,7 @@ from openbell_server.application.ports.hints import Hints
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorDependencies:
     store: ExecutionStore
+    tick_store: TickStore
     session_store: SessionStore
     sealed: SealedStore
     # None if no key is configured: then secrets cannot be opened.
@@ -34,8 +36,9 @@ class ExecutorDependencies:
     bulkheads: Mapping[str, Bulkhead]
     monotonic: Callable[[], float]
     new_id: Callable[[], UUID]
-    # Errors of the store that pass by themselves.
+    # Errors of the store that pass by themselves, and those of them after which nothing was written.
     unavailable: tuple[type[Exception], ...]
+    blocked: tuple[type[Exception], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class ExecutorParts:
     sign_ins: BrokerSignIns
     brokers: Mapping[str, FollowBroker]
     execute: ExecuteAction
+    ticks: ExecutionTicks
     dispatcher: AccountDispatcher
     # Places whose prices are refreshed soon, because an order there needs one.
     priced: set[Place]
@@ -55,13 +59,16 @@ def build_executor(given: ExecutorDependencies) -> ExecutorParts:
     track = TrackOrders(store, hints, priced=priced)
     sessions = {name: BudgetedSession(each.session, each.budget) for name, each in given.bulkheads.items()}
     sign_ins = BrokerSignIns(given.session_store, given.sealed, given.opener, sessions, slots, hints, monotonic)
+    ticks = ExecutionTicks(
+        given.tick_store, sign_ins, slots.held, hints, monotonic, given.new_id, given.blocked, priced
+    )
     brokers = {
-        name: FollowBroker(given.definitions[name], session, store, track, slots, sign_ins, monotonic)
+        name: FollowBroker(given.definitions[name], session, store, track, slots, sign_ins, monotonic, ticks)
         for name, session in sessions.items()
     }
-    execute = ExecuteAction(store, sign_ins, hints, given.new_id, monotonic, given.unavailable)
+    execute = ExecuteAction(store, sign_ins, hints, given.new_id, monotonic, given.unavailable, ticks=ticks)
     settle, recover = SettleUnknown(store, track, hints, execute), RecoverAccount(store, track)
     dispatcher = AccountDispatcher(store, execute, settle, recover, brokers, slots, dict(given.bulkheads))
     # A signed-in account may have work.
     sign_ins.listeners.append(dispatcher.notify)
-    return ExecutorParts(sessions, sign_ins, brokers, execute, dispatcher, priced)
+    return ExecutorParts(sessions, sign_ins, brokers, execute, ticks, dispatcher, priced)

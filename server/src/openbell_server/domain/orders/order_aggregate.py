@@ -83,6 +83,11 @@ class Order:
             return Decimal(0)
         return max(Decimal(0), EXACT.subtract(self.quantity, self.filled_quantity))
 
+    @property
+    def unshown_end(self) -> CloseReason | None:
+        """An end that the broker reported and the close reason does not show."""
+        return None if self.ended is self.close_reason and self.ended in REPORTED_ENDS else self.ended
+
     def overfilled_quantity(self, in_flight: Terms | None = None) -> Decimal:
         """The filled quantity beyond the highest ever requested, a replace in flight included."""
         highest = max(self.quantity, self.highest_quantity or self.quantity)

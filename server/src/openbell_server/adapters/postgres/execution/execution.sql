@@ -193,7 +193,8 @@ where organization_id = :organization_id and account_id = :account_id and action
 update orders
 set quantity = :quantity, limit_price = :limit_price, stop_price = :stop_price, time_in_force = :time_in_force,
     filled_quantity = :filled_quantity, filled_value = :filled_value, standing = :standing, close_reason = :close_reason,
-    pending = :pending, certainty = :certainty, broker_order_ids = :broker_order_ids, updated_at = clock_timestamp()
+    pending = :pending, certainty = :certainty, broker_order_ids = :broker_order_ids, version = version + 1,
+    updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and order_id = :order_id;
 
 -- name: add_executions(organization_id, account_id, order_id, execution_ids, quantities, prices, executed_ats)

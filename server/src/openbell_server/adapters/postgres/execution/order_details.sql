@@ -3,7 +3,7 @@
 update orders
 set triggered = :triggered, terms_version = :terms_version, highest_quantity = :highest_quantity,
     busted_quantity = :busted_quantity, executions_changed = :executions_changed, ended = :ended,
-    ended_filled = :ended_filled, updated_at = clock_timestamp()
+    ended_filled = :ended_filled, version = version + 1, updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and order_id = :order_id;
 
 -- name: intents_of_broker_orders(organization_id, account_id, broker_order_ids)

@@ -12,7 +12,7 @@ from openbell_server.domain.access.principals import PrincipalKind
 from openbell_server.domain.controls.symbol_controls import DoorFacts
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.intents import ActionType
-from openbell_server.domain.orders.order_aggregate import REPORTED_ENDS, Order
+from openbell_server.domain.orders.order_aggregate import Order
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, RouteStrategy, Terms
 
 
@@ -45,14 +45,14 @@ def tracked_action(row: asyncpg.Record, replacement: Terms | None, at_door: Door
 
 
 def order_details(order: Order) -> dict[str, object]:
-    """Columns that few orders use; `ended` is set only if the close reason does not show it."""
+    """Columns that few orders use."""
     return {
         "triggered": order.triggered,
         "terms_version": order.terms_version,
         "highest_quantity": order.highest_quantity,
         "busted_quantity": order.busted_quantity,
         "executions_changed": order.executions_changed,
-        "ended": None if order.ended is order.close_reason and order.ended in REPORTED_ENDS else order.ended,
+        "ended": order.unshown_end,
         "ended_filled": order.ended_filled,
     }
 

@@ -16,6 +16,7 @@ _FEATURES: Final = (
     "statistics",
     "accept_create",
     "accept_commands",
+    "work_tick",
 )
 FOLDER: Final = Path(__file__).parent
 BASELINE: Final = tuple(FOLDER / "baseline" / f"{name}.sql" for name in _FEATURES)

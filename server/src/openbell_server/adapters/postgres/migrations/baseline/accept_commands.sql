@@ -203,12 +203,16 @@ begin
             ) kept on true
         ) s;
 
-        update orders x set pending = t.action_type, updated_at = v_now
+        -- A new version in any case: an executor that remembers the order must see the later action.
+        update orders x
+        set version = x.version + 1, updated_at = v_now, pending = case
+            when x.pending = 'NONE' or (x.pending = 'REPLACE' and t.action_type = 'CANCEL') then t.action_type
+            else x.pending
+        end
         from unnest(v_status, p_action_type, p_organization_id, p_account_id, p_intent_id)
             t (status, action_type, organization_id, account_id, intent_id)
         where t.status = 'ACCEPTED' and t.action_type in ('REPLACE', 'CANCEL') and x.organization_id = t.organization_id
-            and x.account_id = t.account_id and x.order_id = t.intent_id
-            and (x.pending = 'NONE' or (x.pending = 'REPLACE' and t.action_type = 'CANCEL'));
+            and x.account_id = t.account_id and x.order_id = t.intent_id;
     end if;
 
     -- 4. Write: one small insert per table.
@@ -331,4 +335,4 @@ begin
         with ordinality t (status, intent_id, seq, action_no, command_hash, ord);
 end $$;
 
-call run_as_writer('accept_commands', 'openbell_accept');
+call run_as('openbell_writer', 'accept_commands', 'openbell_accept');

@@ -34,7 +34,7 @@ create policy operator on organizations to openbell_operator
 -- A change of the platform's rules starts a new epoch of every organization.
 create function begin_every_epoch() returns void language sql as
 $$ update openbell.organizations set control_epoch = control_epoch + 1 $$;
-call run_as_writer('begin_every_epoch', 'openbell_operator');
+call run_as('openbell_writer', 'begin_every_epoch', 'openbell_operator');
 
 create table api_keys (
     organization_id uuid not null references organizations,

@@ -51,7 +51,7 @@ begin
     where v_before is not null
     returning event_no;
 end $$;
-call run_as_writer('append_events', 'openbell_execution');
+call run_as('openbell_writer', 'append_events', 'openbell_execution');
 
 -- The events of everybody but executors: that an account (3) or a control (7) changed, or a command was refused (8).
 create function append_change(p_organization_id uuid, p_account_id uuid, p_kind smallint, p_body text)
@@ -65,8 +65,8 @@ begin
         p_organization_id, p_account_id, array[p_kind], array[null::uuid], array[null::integer], array[p_body]
     );
 end $$;
-call run_as_writer(
-    'append_change', 'openbell_tenant', 'openbell_execution', 'openbell_delivery', 'openbell_operator'
+call run_as(
+    'openbell_writer', 'append_change', 'openbell_tenant', 'openbell_execution', 'openbell_delivery', 'openbell_operator'
 );
 
 -- The three queues have the same rules. The partial index depends on resolved_at only, so a claim updates no index; every
@@ -254,7 +254,7 @@ begin
     from new_rows n where n.status = 'failed';
     return null;
 end $$;
-call run_as_writer('roll_up_outbox', current_user);
+call run_as('openbell_writer', 'roll_up_outbox', current_user);
 create trigger roll_up after update on intent_outbox referencing old table as old_rows new table as new_rows
     for each statement execute function roll_up_outbox('intents');
 create trigger roll_up after update on account_outbox referencing old table as old_rows new table as new_rows

@@ -31,6 +31,8 @@ create table orders (
     -- the order is already full.
     ended text,
     ended_filled numeric not null default 0,
+    -- Every change of the order, and every later action of its intent, starts a new one.
+    version integer not null default 1,
     created_at timestamptz not null,
     updated_at timestamptz not null,
     primary key (organization_id, account_id, order_id),

@@ -81,5 +81,5 @@ begin
     update audit_heads set chain_head = new.hash where organization_id = new.organization_id;
     return new;
 end $$;
-call run_as_writer('chain_audit_entry', current_user);
+call run_as('openbell_writer', 'chain_audit_entry', current_user);
 create trigger chain before insert on audit_log for each row execute function chain_audit_entry();

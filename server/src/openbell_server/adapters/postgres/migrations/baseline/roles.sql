@@ -22,6 +22,8 @@ begin
         'openbell_accept',
         -- Owns the functions that write for others; no process acts as this role.
         'openbell_writer',
+        -- Owns the functions that record the work of executors in sets; no process acts as this role.
+        'openbell_worker',
         -- Finds an API key, or the organization of a token, before the organization is known.
         'openbell_keys',
         -- Claims and resolves outbox rows, prunes events, sends webhooks.
@@ -81,24 +83,24 @@ begin
     end if;
 end $$;
 
--- Makes a function run with the rights of openbell_writer, for these callers only. The caller of a trigger function is the
--- role that creates the trigger.
-create procedure run_as_writer(writer_function regproc, variadic callers name[]) language plpgsql as $$
+-- Makes a function run with the rights of its owner, for these callers only. The caller of a trigger function is the role
+-- that creates the trigger.
+create procedure run_as(owner name, definer_function regproc, variadic callers name[]) language plpgsql as $$
 declare
     caller name;
 begin
     -- The new owner of a function must be a role that we may act as, and may create in the schema, for this moment.
-    execute format('grant openbell_writer to %I', current_user);
-    grant create on schema openbell to openbell_writer;
-    execute format('alter function %s security definer', writer_function);
-    execute format('alter function %s set search_path = pg_catalog, openbell, pg_temp', writer_function);
-    execute format('alter function %s owner to openbell_writer', writer_function);
-    execute format('revoke execute on function %s from public', writer_function);
+    execute format('grant %I to %I', owner, current_user);
+    execute format('grant create on schema openbell to %I', owner);
+    execute format('alter function %s security definer', definer_function);
+    execute format('alter function %s set search_path = pg_catalog, openbell, pg_temp', definer_function);
+    execute format('alter function %s owner to %I', definer_function, owner);
+    execute format('revoke execute on function %s from public', definer_function);
     foreach caller in array callers loop
-        execute format('grant execute on function %s to %I', writer_function, caller);
+        execute format('grant execute on function %s to %I', definer_function, caller);
     end loop;
-    revoke create on schema openbell from openbell_writer;
-    execute format('revoke openbell_writer from %I', current_user);
+    execute format('revoke create on schema openbell from %I', owner);
+    execute format('revoke %I from %I', owner, current_user);
 end $$;
 
 -- The trigger of append-only tables.

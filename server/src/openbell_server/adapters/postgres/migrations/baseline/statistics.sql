@@ -106,7 +106,7 @@ begin
     on conflict (account_id) do update set actions_to = excluded.actions_to;
     return null;
 end $$;
-call run_as_writer('count_actions_so_far', current_user);
+call run_as('openbell_writer', 'count_actions_so_far', current_user);
 create trigger count_actions after update of action_no on account_counters
     for each row when (new.action_no / 64 > old.action_no / 64) execute function count_actions_so_far();
 
@@ -132,7 +132,7 @@ begin
     end if;
     return null;
 end $$;
-call run_as_writer('count_outcome', current_user);
+call run_as('openbell_writer', 'count_outcome', current_user);
 create trigger count_outcome after update on action_states
     for each row when (old.settled_at is null and new.settled_at is not null) execute function count_outcome();
 
@@ -145,6 +145,6 @@ begin
     );
     return null;
 end $$;
-call run_as_writer('count_refusal', current_user);
+call run_as('openbell_writer', 'count_refusal', current_user);
 create trigger count_refusal after insert on receipts
     for each row when (new.verdict = 'REFUSED' and new.seq is null) execute function count_refusal();

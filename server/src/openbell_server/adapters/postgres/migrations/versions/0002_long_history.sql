@@ -49,7 +49,7 @@ begin
     get diagnostics pruned_rows = row_count;
     return next;
 end $$;
-call run_as_writer('prune_events', 'openbell_relay');
+call run_as('openbell_writer', 'prune_events', 'openbell_relay');
 
 -- apart
 -- Only prune_events may delete an event: it acts as openbell_writer, and raises the floor first.
