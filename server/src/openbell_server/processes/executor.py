@@ -18,7 +18,15 @@ from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import ReceiveWork, consume_work
 from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.access.vault_objects import PostgresVaultObjects
-from openbell_server.adapters.postgres.connection import BLOCKED, UNAVAILABLE, DatabaseClock, Pool, open_pool
+from openbell_server.adapters.postgres.connection import (
+    BLOCKED,
+    UNAVAILABLE,
+    DatabaseClock,
+    Pool,
+    Role,
+    open_pool,
+    open_role_pool,
+)
 from openbell_server.adapters.postgres.controls.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.controls.halts import PostgresHaltStore
 from openbell_server.adapters.postgres.controls.market_updates import PostgresMarketKeeping
@@ -58,6 +66,8 @@ UNUSED_BROKER_SECONDS = 1.0
 REPORT_SECONDS = 5.0
 # Limit for silent accounts in one report: while a broker is down, every account's feed may be silent.
 SILENT_REPORTED_MAX = 1_000
+# Connections for statements of the executor's role that find work.
+ROLE_PLACES = 2
 
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
@@ -69,15 +79,18 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         # Before a role is taken: an empty database has none.
         await require_schema(pool)
         tick_pool = await pools.enter_async_context(await open_tick_pool(url))
+        role_pool = await pools.enter_async_context(await open_role_pool(url, Role.EXECUTOR, ROLE_PLACES, {}))
         operations.watch_database(pool)
         operations.watch_nats(hints, needed=False)
         watch_calendars(operations, load_calendars())
         executor_id = run_id(settings.executor_name, uuid4()) if settings.executor_name else uuid4()
-        slots = SlotLeases(PostgresLeaseStore(pool), executor_id, boot_time)
-        session_store = PostgresSessionStore(pool, DatabaseClock(pool))
+        slots = SlotLeases(PostgresLeaseStore(pool, executor_pool=role_pool), executor_id, boot_time)
+        session_store = PostgresSessionStore(pool, DatabaseClock(pool), executor_pool=role_pool)
         parts = build_executor(
             ExecutorDependencies(
-                store=PostgresExecutionStore(pool, books=RuleBooks(spelled_at), calendars=load_calendars()),
+                store=PostgresExecutionStore(
+                    pool, executor_pool=role_pool, books=RuleBooks(spelled_at), calendars=load_calendars()
+                ),
                 tick_store=PostgresTickStore(tick_pool),
                 session_store=session_store,
                 sealed=PostgresVaultObjects(pool),
@@ -98,7 +111,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         background = _start_background(pool, hints, slots, session_store, parts)
         notify_ready()
         try:
-            await _sweep_until(stopping, parts, *_control_sweeps(pool, hints, parts.dispatcher))
+            await _sweep_until(stopping, parts, *_control_sweeps(pool, role_pool, hints, parts.dispatcher))
             await parts.dispatcher.drain()
         finally:
             await parts.sign_ins.close()
@@ -142,16 +155,18 @@ async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bu
 
 
 def _control_sweeps(
-    pool: Pool, hints: JetStreamConnection, dispatcher: AccountDispatcher
+    pool: Pool, role_pool: Pool, hints: JetStreamConnection, dispatcher: AccountDispatcher
 ) -> tuple[EnactHalts, CancelRestingOrders]:
     def compare(account: BrokerAccount) -> None:
         dispatcher.brokers[account.broker].compare_soon(account)
 
     accounts = PostgresOrganizationStore(pool)
     cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), hints, dispatcher.notify)
-    halts = EnactHalts(PostgresHaltStore(pool), accounts, cancel, hints, dispatcher.notify, compare)
+    halts = EnactHalts(
+        PostgresHaltStore(pool, executor_pool=role_pool), accounts, cancel, hints, dispatcher.notify, compare
+    )
     calendars = load_calendars(), PostgresSessionChanges(pool)
-    return halts, CancelRestingOrders(PostgresRestingStore(pool), accounts, cancel, *calendars)
+    return halts, CancelRestingOrders(PostgresRestingStore(pool, executor_pool=role_pool), accounts, cancel, *calendars)
 
 
 def _on_work(hints: JetStreamConnection, dispatcher: AccountDispatcher) -> ReceiveWork:

@@ -53,7 +53,7 @@ from openbell_server.settings import Settings
 
 # Longest delay after a lost notification. Intents need none: the api has notified the executor, and all rows of an
 # account within this time are published as one message.
-POLL_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 1.0
 # Pause between batches of a queue: every notification wakes all queues, and most are for accounts.
 PAUSE_SECONDS: Final = {Queue.INTENTS: 0.0, Queue.ACCOUNTS: 0.02, Queue.USERS: 0.2}
 # Concurrent batches of a queue after a full one.

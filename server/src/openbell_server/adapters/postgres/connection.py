@@ -5,7 +5,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -252,6 +252,8 @@ class PostgresStore:
     role: ClassVar[Role] = Role.TENANT
 
     pool: Pool
+    # Connections that always have the executor's role, so that its statements need no transaction around them.
+    executor_pool: Pool | None = field(default=None, kw_only=True)
 
     async def _one(
         self, statement: Callable[..., Any], organization_id: UUID, account_id: UUID | None = None, **values: object
@@ -266,12 +268,17 @@ class PostgresStore:
             return [row async for row in statement(connection, **_where(organization_id, account_id), **values)]
 
     async def _one_across(self, role: Role, statement: Callable[..., Any], **values: object) -> Any:  # noqa: ANN401 - a row, a value or a status
-        async with transaction(self.pool, role) as connection:
+        async with self._crossing(role) as connection:
             return await statement(connection, **values)
 
     async def _rows_across(self, role: Role, statement: Callable[..., Any], **values: object) -> list[asyncpg.Record]:
-        async with transaction(self.pool, role) as connection:
+        async with self._crossing(role) as connection:
             return [row async for row in statement(connection, **values)]
+
+    def _crossing(self, role: Role) -> contextlib.AbstractAsyncContextManager[Connection]:
+        if role is Role.EXECUTOR and self.executor_pool is not None:
+            return acquire_clean(self.executor_pool)
+        return transaction(self.pool, role)
 
 
 def _where(organization_id: UUID, account_id: UUID | None) -> dict[str, UUID]:

@@ -9,7 +9,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from openbell_server.domain.identifiers import SLOTS
 
 LEASE_SECONDS: Final = 4.0
-RENEW_SECONDS: Final = 0.5
+RENEW_SECONDS: Final = 1.0
 # We stop before the lease ends, because our clock and the database's may differ.
 MARGIN_SECONDS: Final = 1.0
 
