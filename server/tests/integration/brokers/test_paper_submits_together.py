@@ -104,7 +104,7 @@ async def test_orders_that_wait_at_the_same_time_are_one_transaction_numbered_as
         results = await venue.together([(command(accounts[n % 3]), market_buy()) for n in range(40)])
         assert results == [f"P{number}" for number in range(1, 41)]
         assert await venue.transactions() == 1
-        lines = await venue.ledger.updates_after(0, PAPER.name)
+        lines = [line for _, line in await venue.ledger.updates_after(0)]
         assert [line.number for line in lines] == list(range(1, 81))
         told = [line.report.broker_order_id for line in lines if line.report]
         assert told == [each for each in results for _ in range(2)]

@@ -301,12 +301,12 @@ select account_id, shorting, any_tick from account_rules;
 -- name: last_update()$
 select coalesce(max(number), 0) from updates;
 
--- name: updates_after(number, profile, page)
+-- name: updates_after(number, page)
 -- An update with an execution reports a new fill, or a change if it has a revision. Terms are the current ones.
 select
     updates.number, updates.order_number, updates.status, updates.filled_quantity, updates.revision,
-    orders.account_id, orders.client_order_id, orders.symbol, orders.order_side, orders.order_type, orders.quantity,
-    orders.limit_price, orders.stop_price, orders.time_in_force, orders.accepted_at, orders.triggered,
+    orders.account_id, orders.profile, orders.client_order_id, orders.symbol, orders.order_side, orders.order_type,
+    orders.quantity, orders.limit_price, orders.stop_price, orders.time_in_force, orders.accepted_at, orders.triggered,
     1 + (select count(*) from replacements where order_number = orders.number) as terms_version,
     updates.execution_ordinal as ordinal, coalesce(changes.quantity, executions.quantity) as execution_quantity,
     coalesce(changes.price, executions.price) as price, executions.executed_at
@@ -317,7 +317,7 @@ left join executions
 left join execution_changes as changes
     on changes.order_number = updates.order_number and changes.ordinal = updates.execution_ordinal
     and changes.revision = updates.revision
-where updates.number > :number and orders.profile = :profile
+where updates.number > :number
 order by updates.number limit :page;
 
 -- name: summary()^

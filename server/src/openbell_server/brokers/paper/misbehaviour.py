@@ -12,7 +12,7 @@ import structlog
 from openbell_server.brokers.paper.aftermath import change_first_execution, fill_canceled
 from openbell_server.brokers.paper.exchange import Exchange
 from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults, Oddity
-from openbell_server.brokers.paper.feed import Feeds, first_of
+from openbell_server.brokers.paper.feed import Feeds
 from openbell_server.brokers.paper.ledger import Ledger, number_of
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.plans import Plans
@@ -124,7 +124,10 @@ class Misbehaviour:
         return f"{what} {self._sent[command.account_id, plan.seed, what]}"
 
     async def _hang(self, exchange: Exchange) -> None:
-        await first_of(exchange.gone(), self._closing.wait(), timeout=HANG_SECONDS_MAX)
+        waits = [asyncio.ensure_future(wait) for wait in (exchange.gone(), self._closing.wait())]
+        await asyncio.wait(waits, timeout=HANG_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
         await exchange.cut()
 
 
