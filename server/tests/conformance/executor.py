@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-import httpx
-
 from loopbacks import Loopback
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.application.execution.account_dispatcher import AccountDispatcher, Bulkhead
@@ -23,6 +21,7 @@ from openbell_server.application.ports.broker import (
     BrokerSession,
     CredentialForm,
 )
+from openbell_server.brokers.http_client import QUERY_ERRORS
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn
 from openbell_server.domain.identifiers import SLOTS, AccountId, Symbol
@@ -142,7 +141,7 @@ async def _sign_in(session: BrokerSession, account_id: AccountId, secrets: Secre
         while True:
             try:
                 answer = await session.sign_in(account_id, Environment.PAPER, secrets)
-            except (httpx.HTTPError, TimeoutError):
+            except QUERY_ERRORS:
                 await asyncio.sleep(SWEEP_SECONDS)
             else:
                 assert isinstance(answer, SignedIn), answer

@@ -22,6 +22,7 @@ from conformance.hostile_server import HostileServer
 from conformance.hostile_values import Proves
 from conformance.samples import ACCOUNT, ORDER, SYMBOL, TOLD_AT, VALID_UNTIL, Answer, Route, Samples, samples_of
 from openbell_server.application.ports.broker import BrokerSession, FeedItem, ReplaceSupport
+from openbell_server.brokers.http_client import QUERY_ERRORS
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.orders.broker_reports import NotSent, Unknown
 
@@ -297,7 +298,7 @@ class Bench:
 async def _surely(call: Callable[[], Awaitable[Any]]) -> Any:
     """What is answered as it should be; a machine that is busy may need more time than a session gives it."""
     for _ in range(BUSY_TRIES_MAX):
-        with contextlib.suppress(httpx.HTTPError, TimeoutError):
+        with contextlib.suppress(*QUERY_ERRORS):
             told = await call()
             if not isinstance(told, Unknown | NotSent):
                 return told

@@ -13,7 +13,7 @@ from openbell_server.adapters.jetstream import streams
 from openbell_server.adapters.postgres import connection
 from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.brokers import http_client
+from openbell_server.brokers import http_client, http_connections
 from openbell_server.brokers.paper import ledger
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.events.outbox import Queue
@@ -34,7 +34,8 @@ LIMITS = {
     connection: ("CONNECT_SECONDS", "STATEMENT_SECONDS", "LOCK_SECONDS", "ROLLBACK_SECONDS"),
     jetstream: ("CONNECT_SECONDS",),
     streams: ("REQUEST_SECONDS",),
-    http_client: ("CONNECT_SECONDS", "DEADLINE_SECONDS"),
+    http_client: ("DEADLINE_SECONDS",),
+    http_connections: ("CONNECT_SECONDS",),
     ledger: ("_TIMEOUT_SECONDS",),
     operations_port: ("CHECK_SECONDS",),
     jwks: ("FETCH_SECONDS",),

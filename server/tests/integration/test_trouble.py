@@ -21,6 +21,7 @@ from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.events.outbox import Queue
 from openbell_server.domain.identifiers import client_order_id
 from openbell_server.domain.orders.broker_reports import NotSent, OrderReport, Outcome, ReportStatus, Unknown
+from support.brokers.answered_http import AnsweredHttp
 from support.brokers.paper_broker import resting, until
 from support.brokers.scripted_broker import Harness, until_so
 from support.builders.tenant import a_cancel, a_limit_create, a_report, accept, an_execution
@@ -127,11 +128,8 @@ async def test_a_queued_create_whose_order_is_at_the_broker_is_not_sent(harness:
 async def test_an_id_that_the_broker_already_has_is_in_doubt_not_refused() -> None:
     duplicate = httpx.Response(REFUSALS[DUPLICATE_ID], json={"code": DUPLICATE_ID, "text": "it exists"})
     session = PaperSession("http://paper")
-    await session.close()
-    transport = httpx.MockTransport(lambda _: duplicate)
-    session._http._client = httpx.AsyncClient(base_url="http://paper", transport=transport)
+    session._http = AnsweredHttp(lambda _: duplicate)
     assert await session.submit(resting()) == Unknown("it exists")
-    await session.close()
 
 
 async def test_a_cancel_after_one_that_was_never_sent_is_a_new_action(harness: Harness) -> None:

@@ -1,33 +1,46 @@
-"""HTTP client for brokers: one host, no redirects, no retries, and limits on the size and duration of every answer."""
+"""HTTP/1.1 client for brokers: one host, no redirects, no cookies, no proxies, no retries, and limits on the size and
+duration of every answer.
+"""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, TypeVar
+from urllib.parse import urlencode, urlsplit
 
-import httpcore
-import httpx
 import msgspec
 
-from openbell_server.bounded_http import BoundedNetwork, BoundedStream, trusted_tls
+from openbell_server.bounded_http import trusted_tls
+from openbell_server.brokers.http_connections import (
+    Answer,
+    AnswerTooLong,
+    BrokerHttpError,
+    Connections,
+    NothingWritten,
+)
 from openbell_server.domain.orders.broker_reports import NotSent, Unknown
 
 DEADLINE_SECONDS: Final = 3
-ANSWER_BYTES_MAX: Final = 1_000_000
 LINE_BYTES_MAX: Final = 1_000_000
-# Limit for the bytes of one answer on the wire, headers and framing included.
-WIRE_BYTES_MAX: Final = 2_000_000
-CONNECT_SECONDS: Final = 1
-# Shorter than the idle timeout of servers, so that no command is written into a closing connection.
-_IDLE_SECONDS: Final = 2
-_NOTHING_WRITTEN: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_OK: Final = 200
+_WITH_BODY: Final = frozenset({"PATCH", "POST", "PUT"})
+_TARGET: Final = re.compile(r"/[!-~]*")
+_HEADER: Final = re.compile(r"[!#-'*+.^`|~\w-]+: [\t -~]*", re.ASCII)
 _Body = TypeVar("_Body")
+# What a query raises when there is no answer that can be used.
+QUERY_ERRORS: Final = (BrokerHttpError, TimeoutError)
 
 
-class AnswerTooLong(httpx.HTTPError):
-    """The broker's answer is larger than the limit."""
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to one broker; the target is the path with the query. The headers have secrets."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(repr=False)
+    content: bytes | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +58,7 @@ class Reply:
         return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
 
 
-class UnexpectedAnswer(httpx.HTTPError):
+class UnexpectedAnswer(BrokerHttpError):
     """The broker answered a query with a status other than 200."""
 
     def __init__(self, reply: Reply) -> None:
@@ -53,7 +66,7 @@ class UnexpectedAnswer(httpx.HTTPError):
         self.reply = reply
 
 
-class UnreadableAnswer(httpx.HTTPError):
+class UnreadableAnswer(BrokerHttpError):
     """The broker's answer is not JSON of the expected form."""
 
 
@@ -61,39 +74,23 @@ class ListBrokenOff(Exception):
     """A list cannot be read to its end, or lacks data that it must contain."""
 
 
-class _Transport(httpx.AsyncHTTPTransport):
-    """HTTP/1.1 over connections with a byte limit. It ignores proxies of the environment, because a proxy may retry a
-    request.
-    """
-
-    def __init__(self) -> None:
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=trusted_tls(),
-            max_connections=64,
-            max_keepalive_connections=32,
-            keepalive_expiry=_IDLE_SECONDS,
-            network_backend=BoundedNetwork(WIRE_BYTES_MAX),
-        )
-
-
 class BrokerHttp:
     """Connections to one address of a broker; it never retries."""
 
     def __init__(self, address: str) -> None:
-        self._client = httpx.AsyncClient(
-            base_url=address,
-            timeout=httpx.Timeout(DEADLINE_SECONDS, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
-            # A small compressed answer could expand to a thousand times its size.
-            headers={"accept-encoding": "identity"},
-            # Accounts share the client, so cookies of one account must not reach another.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            follow_redirects=False,
-            transport=_Transport(),
-        )
+        self.address = address
+        parts = urlsplit(address)
+        is_secure = parts.scheme == "https"
+        self._base = parts.path.rstrip("/")
+        # Answers are not compressed, because a small one could expand to a thousand times its size.
+        host = parts.netloc.rpartition("@")[2]
+        self._common = {"host": host, "accept": "*/*", "accept-encoding": "identity", "user-agent": "openbell"}
+        port = parts.port or (443 if is_secure else 80)
+        self._connections = Connections(parts.hostname or "", port, trusted_tls() if is_secure else None)
 
     @property
     def is_closed(self) -> bool:
-        return self._client.is_closed
+        return self._connections.is_closed
 
     def request(
         self,
@@ -103,74 +100,85 @@ class BrokerHttp:
         headers: Mapping[str, str],
         params: Mapping[str, str] | None = None,
         content: bytes | None = None,
-    ) -> httpx.Request:
-        return self._client.build_request(method, path, headers=headers, params=params, content=content)
+    ) -> Request:
+        target = f"{self._base}{path}?{urlencode(params)}" if params else f"{self._base}{path}"
+        return Request(method, target, headers, content)
 
-    async def command(self, request: httpx.Request) -> Reply | NotSent | Unknown:
+    async def command(self, request: Request) -> Reply | NotSent | Unknown:
         """Write a command once. Without a complete answer the outcome is Unknown, unless no byte was sent."""
         try:
             return await self.query(request)
-        except _NOTHING_WRITTEN as trouble:
+        except NothingWritten as trouble:
             return NotSent(describe_error(trouble))
-        except (httpx.HTTPError, TimeoutError) as trouble:
+        except QUERY_ERRORS as trouble:
             return Unknown(describe_error(trouble))
 
-    async def query(self, request: httpx.Request) -> Reply:
+    async def query(self, request: Request) -> Reply:
         """Send a request and read the complete answer; raises when there is none."""
+        content = self._encoded(request)
         async with asyncio.timeout(DEADLINE_SECONDS):
-            response = await self._client.send(request, stream=True)
+            connection = await self._connections.take()
             try:
-                body = bytearray()
-                async for chunk in _plain(response):
-                    body += chunk
-                    if len(body) > ANSWER_BYTES_MAX:
-                        raise AnswerTooLong(f"an answer of more than {ANSWER_BYTES_MAX} bytes")
+                answer = connection.send(content)
+                await answer.wait(lambda: answer.is_complete)
             finally:
-                await response.aclose()
-        return Reply(response.status_code, response.headers, bytes(body))
+                self._connections.give_back(connection)
+        _require_plain(answer)
+        return Reply(answer.status, answer.headers, bytes(answer.body))
 
-    async def lines(self, request: httpx.Request, silence_seconds: float) -> AsyncGenerator[bytes, None]:
+    async def lines(self, request: Request, silence_seconds: float) -> AsyncGenerator[bytes, None]:
         """Yield the lines of an endless answer.
 
         Raises when a line exceeds LINE_BYTES_MAX or when no byte arrives for silence_seconds.
         """
-        request.extensions["timeout"] = httpx.Timeout(CONNECT_SECONDS, read=silence_seconds).as_dict()
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            response = await self._client.send(request, stream=True)
+        content = self._encoded(request)
+        connection = await self._connections.take()
         try:
-            if response.status_code != httpx.codes.OK:
-                raise UnexpectedAnswer(Reply(response.status_code, response.headers, b""))
+            answer = connection.send(content, is_endless=True)
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await answer.wait(lambda: answer.is_begun)
+            _require_plain(answer)
+            if answer.status != _OK:
+                raise UnexpectedAnswer(Reply(answer.status, answer.headers, b""))
             rest = bytearray()
-            async for chunk in _plain(response):
-                first, *more = chunk.split(b"\n")
+            while answer.body or not answer.is_complete:
+                async with asyncio.timeout(silence_seconds):
+                    await answer.wait(lambda: answer.body or answer.is_complete)
+                first, *more = connection.take_body().split(b"\n")
                 rest += first
                 for begun in more:
                     yield bytes(rest)
                     rest[:] = begun
-                    response.extensions["network_stream"].allow_more()
+                    answer.allow_more()
                 if len(rest) > LINE_BYTES_MAX:
                     raise AnswerTooLong(f"a line of more than {LINE_BYTES_MAX} bytes")
         finally:
-            await response.aclose()
+            self._connections.give_back(connection)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        self._connections.close()
+
+    def _encoded(self, request: Request) -> bytes:
+        """The request as it is written; raises if a part of it could be read as something else."""
+        headers = {**self._common, **request.headers}
+        content = request.content or b""
+        if content or request.method in _WITH_BODY:
+            headers["content-length"] = str(len(content))
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        if not (_TARGET.fullmatch(request.target) and all(map(_HEADER.fullmatch, lines))):
+            raise NothingWritten("a path or a header with characters that do not belong there")
+        head = "\r\n".join([f"{request.method} {request.target} HTTP/1.1", *lines])
+        return head.encode("ascii") + b"\r\n\r\n" + content
 
 
-async def _plain(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Yield the body; raises if it is compressed or was received before the request was sent."""
-    stream = response.extensions.get("network_stream")
-    if isinstance(stream, BoundedStream) and stream.is_unread:
-        raise UnreadableAnswer("it was there before it was asked for")
-    if response.headers.get("content-encoding", "identity") != "identity":
+def _require_plain(answer: Answer) -> None:
+    if answer.headers.get("content-encoding", "identity") != "identity":
         raise UnreadableAnswer("it is compressed, which nobody asked for")
-    async for chunk in response.aiter_bytes():
-        yield chunk
 
 
 def read(reply: Reply, what: type[_Body]) -> _Body:
     """Decode the body of a 200 answer; raises UnexpectedAnswer for any other status."""
-    if reply.status != httpx.codes.OK:
+    if reply.status != _OK:
         raise UnexpectedAnswer(reply)
     return decoded(reply.body, what)
 

@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
+from openbell_server.brokers.http_client import read
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, KeyTerms, judge, key_of, signature
 from openbell_server.brokers.paper.session import PaperSession
+from openbell_server.brokers.paper.wire import LastKeyBody
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.orders.broker_reports import Accepted, Outcome, Refused
@@ -61,9 +63,8 @@ def secrets(key_id: str, secret: str = CANARY) -> Secrets:
 
 
 async def last_key(session: PaperSession) -> str | None:
-    response = await session._http._client.get(f"/accounts/{ACCOUNT}/session")
-    key_id: str | None = response.json()["key_id"]
-    return key_id
+    path = f"/accounts/{ACCOUNT}/session"
+    return read(await session._http.query(session._http.request("GET", path, headers={})), LastKeyBody).key_id
 
 
 async def every_command(session: PaperSession) -> list[Outcome]:

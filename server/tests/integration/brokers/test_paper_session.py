@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
-import httpx
 import msgspec
 import pytest
 
-from openbell_server.brokers.http_client import ListBrokenOff
+from openbell_server.brokers.http_client import QUERY_ERRORS, ListBrokenOff
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import LedgerOrderBody, OrderPage
 from openbell_server.domain.identifiers import AccountId
@@ -75,7 +74,7 @@ async def test_each_answer_has_one_outcome_and_is_asked_for_once(answer: bytes, 
 )
 async def test_a_look_up_without_the_brokers_word_raises(answer: bytes) -> None:
     async with answering(answer) as (session, _):
-        with pytest.raises((httpx.HTTPError, msgspec.DecodeError)):
+        with pytest.raises((*QUERY_ERRORS, msgspec.DecodeError)):
             await session.find(ACCOUNT, named("abc"))
 
 
@@ -134,7 +133,7 @@ async def test_a_list_is_read_to_its_last_page() -> None:
 )
 async def test_a_list_with_a_page_that_is_not_the_brokers_word_raises(answers: list[bytes]) -> None:
     async with answering(*answers) as (session, requests):
-        with pytest.raises((httpx.HTTPError, msgspec.DecodeError, ListBrokenOff)):
+        with pytest.raises((*QUERY_ERRORS, msgspec.DecodeError, ListBrokenOff)):
             await session.orders_since(ACCOUNT, datetime.now(UTC))
         assert len(requests) <= len(answers)
 

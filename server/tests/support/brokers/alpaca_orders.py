@@ -12,10 +12,10 @@ import msgspec
 
 from openbell_server.brokers.alpaca.account import AlpacaAccount, Host
 from openbell_server.brokers.alpaca.wire import AlpacaOrder
-from openbell_server.brokers.http_client import BrokerHttp
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
+from support.brokers.answered_http import AnsweredHttp
 
 ACCOUNT: Final = AccountId(UUID(int=7))
 ADDRESS: Final = "http://alpaca"
@@ -106,10 +106,9 @@ class Books:
         """What comes of asking these books."""
 
         async def ask() -> _Answer:
-            client = httpx.AsyncClient(base_url=ADDRESS, transport=httpx.MockTransport(self.answer))
-            await account.host.trading.close()
-            account.host.trading._client = client
-            async with asyncio.timeout(60), client:
+            assert isinstance(account.host.trading, AnsweredHttp)
+            account.host.trading.answer = self.answer
+            async with asyncio.timeout(60):
                 return await asking
 
         return asyncio.run(ask())
@@ -117,5 +116,5 @@ class Books:
 
 def an_account() -> AlpacaAccount:
     """One that is signed in."""
-    http, secrets = BrokerHttp(ADDRESS), Secrets({"key_id": "PK1", "secret": "s"})
+    http, secrets = AnsweredHttp(Books().answer), Secrets({"key_id": "PK1", "secret": "s"})
     return AlpacaAccount(ACCOUNT, Environment.PAPER, Host(ADDRESS, http, http), secrets)

@@ -6,14 +6,13 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-import httpx
 import msgspec
 
 from openbell_server.application.ports.broker import SlowDown
 from openbell_server.brokers.alpaca.chains import Places
 from openbell_server.brokers.alpaca.outcomes import NOT_FOUND, RATE_LIMITED, is_error
 from openbell_server.brokers.alpaca.wire import AlpacaOrder, Fill
-from openbell_server.brokers.http_client import BrokerHttp, ListBrokenOff, Reply, UnreadableAnswer, read
+from openbell_server.brokers.http_client import BrokerHttp, ListBrokenOff, Reply, Request, UnreadableAnswer, read
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId
@@ -55,7 +54,7 @@ class AlpacaAccount:
     def headers(self) -> dict[str, str]:
         return {"APCA-API-KEY-ID": self.secrets["key_id"], "APCA-API-SECRET-KEY": self.secrets["secret"]}
 
-    def command(self, method: str, path: str, body: msgspec.Struct | None = None) -> httpx.Request:
+    def command(self, method: str, path: str, body: msgspec.Struct | None = None) -> Request:
         """A request that the caller sends once."""
         if body is None:
             return self.host.trading.request(method, path, headers=self.headers)

@@ -6,13 +6,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-import httpx
-
 from openbell_server.application.ports.broker import SlowDown
 from openbell_server.brokers.alpaca.account import AlpacaAccount
 from openbell_server.brokers.alpaca.chains import Chain
 from openbell_server.brokers.alpaca.wire import MULTI_LEG, REPLACED, AlpacaOrder
-from openbell_server.brokers.http_client import ListBrokenOff
+from openbell_server.brokers.http_client import QUERY_ERRORS, ListBrokenOff
 from openbell_server.domain.orders.broker_reports import OrderName, OrderReport
 from openbell_server.domain.orders.order_terms import exact_total
 
@@ -24,7 +22,7 @@ class ChainBroken(Exception):
 
 
 # All errors that a look-up can end with.
-LOOK_UP_ERRORS: Final = (httpx.HTTPError, TimeoutError, SlowDown, ChainBroken, ListBrokenOff)
+LOOK_UP_ERRORS: Final = (*QUERY_ERRORS, SlowDown, ChainBroken, ListBrokenOff)
 
 
 class _Known:

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
-
-import httpx
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, SlowDown
 from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeedsSession
@@ -41,6 +40,7 @@ from openbell_server.brokers.alpaca.wire import (
 from openbell_server.brokers.http_client import (
     BrokerHttp,
     Reply,
+    Request,
     UnreadableAnswer,
     decimal_text,
     describe_error,
@@ -102,7 +102,7 @@ class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
         account = AlpacaAccount(account_id, environment, host, secrets)
         reply = await account.query("/v2/account")
         error = error_of(reply)
-        if error is not None and reply.status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+        if error is not None and reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             return SignInRefused(str(error.code or reply.status), error.message)
         body = read(reply, AccountBody)
         if body.status in _NOT_TRADING:
@@ -233,7 +233,7 @@ class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
             await host.data.close()
 
 
-async def _command(account: AlpacaAccount, request: httpx.Request, name: str) -> Outcome:
+async def _command(account: AlpacaAccount, request: Request, name: str) -> Outcome:
     reply = await account.host.trading.command(request)
     return outcome_of(request.method, reply, name) if isinstance(reply, Reply) else reply
 

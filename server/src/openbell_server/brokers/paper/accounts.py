@@ -1,7 +1,7 @@
 """Cash, positions and buying power at the paper broker, read from the ledger."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
@@ -15,6 +15,7 @@ from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote
 from openbell_server.brokers.paper.money import CASH, Holding, buying_power, fee, only_closes
 from openbell_server.brokers.paper.wire import AccountBody, PositionBody
 from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.order_terms import EXACT, OrderSide, exact_total
 
 if TYPE_CHECKING:
@@ -25,58 +26,104 @@ _SHORTING_OFF: Final = "shorting is off for this account"
 QuoteOf = Callable[[Symbol], Quote]
 
 
-async def money_refusal(
-    connection: "Writer",
-    account_id: UUID,
-    symbol: Symbol,
-    order: MarketOrder,
-    matched: Match,
-    quote_of: QuoteOf,
-    *,
-    shorting: bool,
-    except_number: int = 0,
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an account owns and has in working orders; it changes with each order that is accepted."""
+
+    flow: Decimal
+    fees: Decimal
+    holdings: dict[Symbol, Holding]
+
+    @property
+    def cash(self) -> Decimal:
+        return EXACT.add(CASH, self.flow)
+
+    def holding(self, symbol: Symbol, price: Decimal) -> Holding:
+        return self.holdings.get(symbol) or Holding(symbol=symbol, price=price)
+
+    def after(self, holding: Holding, order: MarketOrder, matched: Match) -> "Standing":
+        """With an accepted order: its fills are paid for and held, the rest works."""
+        is_buy = order.side is OrderSide.BUY
+        filled = exact_total(fill.quantity for fill in matched.fills)
+        value = exact_total(EXACT.multiply(fill.quantity, fill.price) for fill in matched.fills)
+        fees = _fees(matched)
+        flow = EXACT.subtract(EXACT.subtract(self.flow, value) if is_buy else EXACT.add(self.flow, value), fees)
+        held = EXACT.add(holding.quantity, filled) if is_buy else EXACT.subtract(holding.quantity, filled)
+        holding = replace(holding, quantity=held)
+        rest = EXACT.subtract(order.remaining, filled)
+        if matched.status is not ReportStatus.WORKING:
+            pass
+        elif not is_buy:
+            holding = replace(holding, selling=EXACT.add(holding.selling, rest))
+        elif own_price := order.spec.limit_price or order.spec.stop_price:
+            value = EXACT.add(holding.buying_value, EXACT.multiply(rest, own_price))
+            holding = replace(holding, buying=EXACT.add(holding.buying, rest), buying_value=value)
+        else:
+            quantity = EXACT.add(holding.buying_quantity, rest)
+            holding = replace(holding, buying=EXACT.add(holding.buying, rest), buying_quantity=quantity)
+        return Standing(flow, EXACT.add(self.fees, fees), {**self.holdings, holding.symbol: holding})
+
+
+def money_refusal(
+    standing: Standing, holding: Holding, order: MarketOrder, matched: Match, *, shorting: bool
 ) -> tuple[str, str] | None:
     """The code and text of a refusal if the account lacks the shares or the money for an order, else None.
 
-    An order that only closes a position is always affordable. For a replace, except_number excludes the original order.
+    An order that only closes a position is always affordable.
     """
     if order.side is OrderSide.SELL_SHORT and not shorting:
         return "shorting_off", _SHORTING_OFF
-    flow, _ = await _balance(connection, account_id)
-    holdings = await _holdings(connection, account_id, quote_of, except_number)
-    holding = holdings.get(symbol) or Holding(symbol=symbol, price=quote_of(symbol).price)
     with_it = _with(holding, order, matched)
     if only_closes(order.side, with_it):
         return None
     if order.side is not OrderSide.BUY and not shorting:
         return "insufficient_position", _lacking(holding)
-    fees = exact_total(fee(fill.quantity, fill.price) for fill in matched.fills)
-    cash = EXACT.subtract(EXACT.add(CASH, flow), fees)
-    if buying_power(cash, {**holdings, symbol: with_it}.values()) < 0:
+    cash = EXACT.subtract(standing.cash, _fees(matched))
+    if buying_power(cash, {**standing.holdings, holding.symbol: with_it}.values()) < 0:
         return "insufficient_buying_power", "the account's buying power does not cover this order"
     return None
 
 
-async def set_cash(ledger: Ledger, account_id: UUID, cash: Decimal) -> None:
+async def read_standings(
+    connection: "Writer | Reader", account_ids: Collection[UUID], quote_of: QuoteOf, except_number: int = 0
+) -> dict[UUID, Standing]:
+    """The standing of each account; for a replace, except_number excludes the original order."""
+    standings: dict[UUID, Standing] = {}
+    async for row in queries.standings(connection, account_ids=[*account_ids], except_number=except_number):
+        standing = standings.setdefault(row["account_id"], Standing(row["flow"], row["fees"], {}))
+        symbol = row["symbol"]
+        if symbol is not None:
+            standing.holdings[symbol] = Holding(
+                symbol=symbol,
+                price=quote_of(symbol).price,
+                quantity=row["quantity"],
+                buying=row["buying"],
+                buying_value=row["buying_value"],
+                buying_quantity=row["buying_quantity"],
+                selling=row["selling"],
+            )
+    return standings
+
+
+async def set_cash(ledger: Ledger, account_id: UUID, cash: Decimal, quote_of: QuoteOf) -> None:
     """Deposit or withdraw the difference to this amount."""
     async with ledger.writing() as connection:
-        flow, _ = await _balance(connection, account_id)
-        amount = EXACT.subtract(cash, EXACT.add(CASH, flow))
+        standing = (await read_standings(connection, [account_id], quote_of))[account_id]
+        amount = EXACT.subtract(cash, standing.cash)
         await queries.deposit(connection, account_id=account_id, amount=amount, made_at=datetime.now(UTC))
 
 
 async def account(ledger: Ledger, account_id: UUID, quote_of: QuoteOf) -> AccountBody:
     async with ledger.reading() as connection:
-        flow, fees = await _balance(connection, account_id)
-        holdings = await _holdings(connection, account_id, quote_of, 0)
-    cash = EXACT.add(CASH, flow)
+        standing = (await read_standings(connection, [account_id], quote_of))[account_id]
+    holdings = standing.holdings.values()
     return AccountBody(
-        cash=decimal_text(cash),
-        buying_power=decimal_text(buying_power(cash, holdings.values())),
-        fees_paid=decimal_text(fees),
+        cash=decimal_text(standing.cash),
+        buying_power=decimal_text(buying_power(standing.cash, holdings)),
+        fees_paid=decimal_text(standing.fees),
         positions=tuple(
             PositionBody(holding.symbol, decimal_text(holding.quantity), decimal_text(holding.price))
-            for holding in holdings.values()
+            for holding in holdings
             if holding.quantity
         ),
     )
@@ -103,13 +150,5 @@ def _with(holding: Holding, order: MarketOrder, matched: Match) -> Holding:
     )
 
 
-async def _balance(connection: "Writer | Reader", account_id: UUID) -> tuple[Decimal, Decimal]:
-    row = await queries.balance(connection, account_id=account_id)
-    return (row["flow"], row["fees"]) if row else (Decimal(0), Decimal(0))
-
-
-async def _holdings(
-    connection: "Writer | Reader", account_id: UUID, quote_of: QuoteOf, except_number: int
-) -> dict[Symbol, Holding]:
-    rows = queries.holdings(connection, account_id=account_id, except_number=except_number)
-    return {row["symbol"]: Holding(price=quote_of(row["symbol"]).price, **row) async for row in rows}
+def _fees(matched: Match) -> Decimal:
+    return exact_total(fee(fill.quantity, fill.price) for fill in matched.fills)

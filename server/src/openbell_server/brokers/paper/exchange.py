@@ -99,9 +99,10 @@ class Exchange:
     async def answer(
         self, status: int, body: msgspec.Struct | dict[str, str], *, retry_after: int | None = None
     ) -> None:
-        more = [] if retry_after is None else [(b"retry-after", str(retry_after).encode())]
-        await self.begin(status, b"application/json", *more)
-        await self.write(msgspec.json.encode(body), more=False)
+        content = msgspec.json.encode(body)
+        more = [] if retry_after is None else [(b"retry-after", b"%d" % retry_after)]
+        await self.begin(status, b"application/json", (b"content-length", b"%d" % len(content)), *more)
+        await self.write(content, more=False)
 
     async def gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

@@ -1,13 +1,14 @@
 """The paper broker's feed: streams the updates of one profile."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from openbell_server.brokers.paper.exchange import Exchange
-from openbell_server.brokers.paper.ledger import Ledger
+from openbell_server.brokers.paper.ledger import PAGE, Ledger
 from openbell_server.brokers.paper.plans import Plans
 from openbell_server.brokers.paper.wire import FeedLine
 
@@ -25,6 +26,8 @@ class Feeds:
         self._closing = closing
         self._resets: dict[str, asyncio.Event] = {}
         self._reset_at = float("-inf")
+        self._page: _Page | None = None
+        self._reading = asyncio.Lock()
 
     def reset(self, profile: str) -> None:
         """Cut the feeds of a profile, at most once in RESET_SECONDS."""
@@ -42,41 +45,48 @@ class Feeds:
         await exchange.begin(200, b"application/x-ndjson")
         await exchange.write(_line(FeedLine(connected=position)), more=True)
         position = position if after is None else after
-        gone = asyncio.ensure_future(exchange.gone())
+        ends = [asyncio.ensure_future(end) for end in (exchange.gone(), self._closing.wait(), reset.wait())]
         clock = asyncio.get_running_loop().time
         written_at = clock()
         try:
-            while not gone.done() and not self._closing.is_set() and not reset.is_set():
-                committed = self._ledger.next_commit()
+            while not any(end.done() for end in ends):
+                page = await self._read(position)
+                position = page.lines[-1][1].number or position if page.lines else position
+                output = self._plans.distort([line for of_profile, line in page.lines if of_profile == profile])
                 # A commit may contain no update for this profile, so silence is measured by time.
-                silent = clock() - written_at >= HEARTBEAT_SECONDS
-                # Skip other profiles' updates now and then, so that a quiet profile never has many to read.
-                newest = await self._ledger.last_update() if silent else position
-                lines = await self._ledger.updates_after(position, profile)
-                position = (lines[-1].number or position) if lines else max(position, newest)
-                output = self._plans.distort(lines)
-                if output or silent:
+                if output or clock() - written_at >= HEARTBEAT_SECONDS:
                     await exchange.write(b"".join(map(_line, output)) or _line(FeedLine()), more=True)
                     written_at = clock()
-                elif not lines:
-                    left = max(0.0, written_at + HEARTBEAT_SECONDS - clock())
-                    waits = (asyncio.shield(gone), committed.wait(), self._closing.wait(), reset.wait())
-                    await first_of(*waits, timeout=left)
+                committed = asyncio.ensure_future(page.committed.wait())
+                left = max(0.0, written_at + HEARTBEAT_SECONDS - clock()) if len(page.lines) < PAGE else 0.0
+                await asyncio.wait([*ends, committed], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                committed.cancel()
             if reset.is_set():
                 exchange.abort()
             else:
                 await exchange.write(b"", more=False)
         finally:
-            gone.cancel()
+            for end in ends:
+                end.cancel()
+
+    async def _read(self, position: int) -> "_Page":
+        """The updates after this number; feeds that are at the same number share one query."""
+        async with self._reading:
+            page = self._page
+            if page is None or page.after != position or (not page.lines and page.committed.is_set()):
+                # The event before the lines, so that no commit is missed.
+                committed = self._ledger.next_commit()
+                page = self._page = _Page(position, committed, await self._ledger.updates_after(position))
+            return page
 
 
-async def first_of(*waits: Awaitable[object], timeout: float) -> None:
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Updates with their profiles; the event is set at the next commit."""
+
+    after: int
+    committed: asyncio.Event
+    lines: Sequence[tuple[str, FeedLine]]
 
 
 def _line(line: FeedLine) -> bytes:

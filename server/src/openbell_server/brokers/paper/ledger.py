@@ -95,7 +95,12 @@ class Ledger:
     async def open(cls, url: str) -> "Ledger":
         """Connect, create the schema, and become the only writer; raises LedgerInUse if there is another."""
         readers = await asyncpg.create_pool(
-            url, min_size=1, max_size=_READERS, timeout=_OPEN_SECONDS, command_timeout=_TIMEOUT_SECONDS
+            url,
+            min_size=1,
+            max_size=_READERS,
+            timeout=_OPEN_SECONDS,
+            command_timeout=_TIMEOUT_SECONDS,
+            reset=_keep_state,
         )
         ledger = cls(url, readers)
         try:
@@ -205,11 +210,11 @@ class Ledger:
         async with self._readers.acquire() as connection:
             return int(await queries.last_update(connection))
 
-    async def updates_after(self, number: int, profile: str) -> list[FeedLine]:
-        """At most PAGE updates of a profile after this number, in order."""
+    async def updates_after(self, number: int) -> list[tuple[str, FeedLine]]:
+        """At most PAGE updates after this number in order, each with the profile of its order."""
         async with self._readers.acquire() as connection:
-            rows = queries.updates_after(connection, number=number, profile=profile, page=PAGE)
-            return [_feed_line(row) async for row in rows]
+            rows = queries.updates_after(connection, number=number, page=PAGE)
+            return [(row["profile"], _feed_line(row)) async for row in rows]
 
     async def last_key(self, account_id: UUID) -> LastKeyBody:
         async with self._readers.acquire() as connection:
@@ -250,6 +255,10 @@ class Ledger:
             connection.terminate()
             raise
         return connection
+
+
+async def _keep_state(_: object) -> None:
+    """Readers set nothing that outlives a transaction, so a released connection needs no reset."""
 
 
 def _faults(row: asyncpg.Record) -> AccountFaults:

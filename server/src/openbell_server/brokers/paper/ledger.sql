@@ -5,35 +5,43 @@ select pg_advisory_lock(7302301802);
 -- name: set_prices()
 select symbol, price, size from prices;
 
--- name: record_order(account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, received_at, key_id, accepted_at, due_at, status, triggered, filled_quantity)$
--- Returns the order's number, or nothing if the client id is already used.
-with taken as (
-    insert into orders (
-        number, account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price,
-        time_in_force, accepted_at, due_at, status, triggered, filled_quantity
+-- name: record_submits(account_ids, profiles, client_order_ids, received_ats, key_ids, done, symbols, order_sides, order_types, quantities, limit_prices, stop_prices, times_in_force, due_ats, statuses, triggers, filled_quantities, accepted_at)
+-- Records every submit, and those that are accepted as orders; returns the orders' numbers, which follow each other.
+with listed as materialized (
+    select *
+    from unnest(
+        :account_ids::uuid[], :profiles::text[], :client_order_ids::text[], :received_ats::timestamptz[],
+        :key_ids::text[], :done::text[], :symbols::text[], :order_sides::text[], :order_types::text[],
+        :quantities::numeric[], :limit_prices::numeric[], :stop_prices::numeric[], :times_in_force::text[],
+        :due_ats::timestamptz[], :statuses::text[], :triggers::boolean[], :filled_quantities::numeric[]
+    ) with ordinality as submits (
+        account_id, profile, client_order_id, received_at, key_id, done, symbol, order_side, order_type, quantity,
+        limit_price, stop_price, time_in_force, due_at, status, triggered, filled_quantity, place
     )
-    values (
-        (select coalesce(max(number), 0) + 1 from orders), :account_id, :profile, :client_order_id, :symbol,
-        :order_side, :order_type, :quantity, :limit_price, :stop_price, :time_in_force, :accepted_at, :due_at, :status, :triggered,
-        :filled_quantity
-    )
-    on conflict (account_id, client_order_id) where profile = 'paper' do nothing
-    returning number
 ), request as (
     insert into requests (kind, account_id, client_order_id, received_at, key_id, done)
-    values (
-        'SUBMIT', :account_id, :client_order_id, :received_at, :key_id,
-        case when exists (select from taken) then 'accepted' else 'duplicate_client_order_id' end
-    )
+    select 'SUBMIT', account_id, client_order_id, received_at, key_id, done from listed order by place
 )
-select number from taken;
+insert into orders (
+    number, account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price,
+    time_in_force, accepted_at, due_at, status, triggered, filled_quantity
+)
+select
+    (select coalesce(max(number), 0) from orders) + row_number() over (order by place), account_id, profile,
+    client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force,
+    :accepted_at::timestamptz, due_at, status, triggered, filled_quantity
+from listed where done = 'accepted'
+returning number;
 
--- name: is_order(account_id, profile, client_order_id, only_open)$
-select exists (
-    select from orders
-    where account_id = :account_id and client_order_id = :client_order_id and profile = :profile
-        and (status = 'WORKING' or not :only_open::boolean)
-);
+-- name: used_ids(account_ids, profiles, client_order_ids)
+-- For each id, whether one of its orders is working; null if it has none.
+select (
+    select bool_or(status = 'WORKING') from orders
+    where account_id = asked.account_id and client_order_id = asked.client_order_id and profile = asked.profile
+) as is_open
+from unnest(:account_ids::uuid[], :profiles::text[], :client_order_ids::text[])
+    with ordinality as asked (account_id, profile, client_order_id, place)
+order by place;
 
 -- name: is_replacement(account_id, profile, client_order_id, only_open)$
 select exists (
@@ -197,32 +205,35 @@ with paid as (
 insert into balances (account_id, flow, fees) select account_id, amount, 0 from paid
 on conflict (account_id) do update set flow = balances.flow + excluded.flow;
 
--- name: balance(account_id)^
-select flow, fees from balances where account_id = :account_id;
-
--- name: holdings(account_id, except_number)
--- Positions, and what the account's working orders would add to them.
+-- name: standings(account_ids, except_number)
+-- Cash and fees of each account, with a row for each symbol of its positions and of its working orders.
 select
-    symbol, coalesce(held.quantity, 0) as quantity, coalesce(buying, 0) as buying,
-    coalesce(buying_value, 0) as buying_value, coalesce(buying_quantity, 0) as buying_quantity,
-    coalesce(selling, 0) as selling
-from (
-    select symbol, quantity from positions where account_id = :account_id and quantity <> 0
-) as held
-full join (
-    select
-        symbol,
-        sum(remaining) filter (where order_side = 'BUY') as buying,
-        sum(remaining * own_price) filter (where order_side = 'BUY') as buying_value,
-        sum(remaining) filter (where order_side = 'BUY' and own_price is null) as buying_quantity,
-        sum(remaining) filter (where order_side <> 'BUY') as selling
-    from (
+    account_id, coalesce(flow, 0) as flow, coalesce(fees, 0) as fees, symbol, coalesce(quantity, 0) as quantity,
+    coalesce(buying, 0) as buying, coalesce(buying_value, 0) as buying_value,
+    coalesce(buying_quantity, 0) as buying_quantity, coalesce(selling, 0) as selling
+from unnest(:account_ids::uuid[]) as asked (account_id)
+left join balances using (account_id)
+left join (
+    (
+        select account_id, symbol, quantity from positions where account_id = any(:account_ids) and quantity <> 0
+    ) as held
+    full join (
         select
-            symbol, order_side, quantity - filled_quantity as remaining, coalesce(limit_price, stop_price) as own_price
-        from orders where account_id = :account_id and status = 'WORKING' and number <> :except_number
-    ) as working
-    group by symbol
-) as works using (symbol)
+            account_id, symbol,
+            sum(remaining) filter (where order_side = 'BUY') as buying,
+            sum(remaining * own_price) filter (where order_side = 'BUY') as buying_value,
+            sum(remaining) filter (where order_side = 'BUY' and own_price is null) as buying_quantity,
+            sum(remaining) filter (where order_side <> 'BUY') as selling
+        from (
+            select
+                account_id, symbol, order_side, quantity - filled_quantity as remaining,
+                coalesce(limit_price, stop_price) as own_price
+            from orders
+            where account_id = any(:account_ids) and status = 'WORKING' and number <> :except_number
+        ) as working
+        group by account_id, symbol
+    ) as works using (account_id, symbol)
+) using (account_id)
 order by symbol;
 
 -- name: find_order(account_id, profile, client_order_id, number, only_open, accepted_before)
@@ -290,12 +301,12 @@ select account_id, shorting, any_tick from account_rules;
 -- name: last_update()$
 select coalesce(max(number), 0) from updates;
 
--- name: updates_after(number, profile, page)
+-- name: updates_after(number, page)
 -- An update with an execution reports a new fill, or a change if it has a revision. Terms are the current ones.
 select
     updates.number, updates.order_number, updates.status, updates.filled_quantity, updates.revision,
-    orders.account_id, orders.client_order_id, orders.symbol, orders.order_side, orders.order_type, orders.quantity,
-    orders.limit_price, orders.stop_price, orders.time_in_force, orders.accepted_at, orders.triggered,
+    orders.account_id, orders.profile, orders.client_order_id, orders.symbol, orders.order_side, orders.order_type,
+    orders.quantity, orders.limit_price, orders.stop_price, orders.time_in_force, orders.accepted_at, orders.triggered,
     1 + (select count(*) from replacements where order_number = orders.number) as terms_version,
     updates.execution_ordinal as ordinal, coalesce(changes.quantity, executions.quantity) as execution_quantity,
     coalesce(changes.price, executions.price) as price, executions.executed_at
@@ -306,7 +317,7 @@ left join executions
 left join execution_changes as changes
     on changes.order_number = updates.order_number and changes.ordinal = updates.execution_ordinal
     and changes.revision = updates.revision
-where updates.number > :number and orders.profile = :profile
+where updates.number > :number
 order by updates.number limit :page;
 
 -- name: summary()^

@@ -3,21 +3,27 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Final
 from uuid import UUID
 
+import asyncpg
 import structlog
 
-from openbell_server.brokers.paper.aftermath import change_first_execution, fill_canceled
+from openbell_server.brokers.paper.booking import Update, append, change, market_order
 from openbell_server.brokers.paper.exchange import Exchange
 from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults, Oddity
-from openbell_server.brokers.paper.feed import Feeds, first_of
-from openbell_server.brokers.paper.ledger import Ledger, number_of
+from openbell_server.brokers.paper.feed import Feeds
+from openbell_server.brokers.paper.ledger import Ledger, number_of, queries
 from openbell_server.brokers.paper.market import Market
+from openbell_server.brokers.paper.money import fee
 from openbell_server.brokers.paper.plans import Plans
 from openbell_server.brokers.paper.venue import Command, PaperVenue, Refusal
 from openbell_server.brokers.paper.wire import REFUSALS, TOO_MANY_REQUESTS, AcceptedBody, RefusalBody
+from openbell_server.domain.orders.broker_reports import ReportStatus
+from openbell_server.domain.orders.order_terms import EXACT
 
 HANG_SECONDS_MAX: Final = 10
 # Long enough for the feed to arrive before the reply.
@@ -26,6 +32,7 @@ _RETRY_AFTER_SECONDS: Final = 2
 # Limits for delayed work and counted commands; both are dropped at these limits and at exit.
 _LATE_MAX: Final = 1_000
 _KEPT_MAX: Final = 100_000
+_CORRECTION: Final = Decimal("0.01")
 _DENIED: Final = {"code": "order_not_permitted", "text": "rejected by the fault plan, although it was done"}
 
 Act = Callable[[], Awaitable[str]]
@@ -99,12 +106,12 @@ class Misbehaviour:
         order_id = command.client_order_id or broker_order_id
         if command.kind is CommandKind.CANCEL:
             if plan.is_odd(Oddity.FILL_AFTER_CANCEL, order_id):
-                self._later(plan, partial(fill_canceled, self._ledger, self._market, number))
+                self._later(plan, partial(_fill_canceled, self._ledger, self._market, number))
         elif command.kind is CommandKind.SUBMIT:
             for oddity in (Oddity.BUST, Oddity.CORRECT):
                 if plan.is_odd(oddity, order_id):
-                    change = partial(change_first_execution, self._ledger, number, take_back=oddity is Oddity.BUST)
-                    self._later(plan, change)
+                    later = partial(_change_first_execution, self._ledger, number, take_back=oddity is Oddity.BUST)
+                    self._later(plan, later)
 
     def _later(self, plan: Faults, act: Callable[[], Awaitable[object]]) -> None:
         if len(self._late) < _LATE_MAX:
@@ -124,7 +131,10 @@ class Misbehaviour:
         return f"{what} {self._sent[command.account_id, plan.seed, what]}"
 
     async def _hang(self, exchange: Exchange) -> None:
-        await first_of(exchange.gone(), self._closing.wait(), timeout=HANG_SECONDS_MAX)
+        waits = [asyncio.ensure_future(wait) for wait in (exchange.gone(), self._closing.wait())]
+        await asyncio.wait(waits, timeout=HANG_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
         await exchange.cut()
 
 
@@ -137,3 +147,39 @@ async def _do_late(seconds: float, act: Callable[[], Awaitable[object]]) -> None
         return
     except Exception:  # noqa: BLE001 - nobody waits for it
         structlog.get_logger().exception("late_command_failed")
+
+
+async def _fill_canceled(ledger: Ledger, market: Market, number: int) -> None:
+    """Fill the rest of a cancelled order."""
+    async with ledger.writing() as connection:
+        row: asyncpg.Record | None = await queries.order_by_number(connection, number=number)
+        if row is None or row["status"] != ReportStatus.CANCELED:
+            return
+        remaining, price = market_order(dict(row)).remaining, market.quote(row["symbol"]).price
+        filled = Update(
+            order_number=number,
+            status=ReportStatus.FILLED,
+            filled_quantity=row["quantity"],
+            ordinal=row["ordinal"] + 1,
+            quantity=remaining,
+            price=price,
+            fee=fee(remaining, price),
+        )
+        await change(connection, [filled], {number: False})
+        await append(connection, [filled], datetime.now(UTC))
+
+
+async def _change_first_execution(ledger: Ledger, number: int, *, take_back: bool) -> None:
+    """Bust an order's first execution or raise its price by a cent; does nothing if there is none."""
+    async with ledger.writing() as connection:
+        row: asyncpg.Record | None = await queries.first_execution(connection, order_number=number)
+        if row is None:
+            return
+        await queries.change_execution(
+            connection,
+            order_number=number,
+            ordinal=row["ordinal"],
+            quantity=Decimal(0) if take_back else row["quantity"],
+            price=row["price"] if take_back else EXACT.add(row["price"], _CORRECTION),
+            changed_at=datetime.now(UTC),
+        )

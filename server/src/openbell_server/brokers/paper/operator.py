@@ -98,7 +98,7 @@ class OperatorRoutes:
     async def _cash(self, exchange: Exchange, account_id: UUID) -> None:
         self._require_secret(exchange)
         body = await exchange.body(CashBody)
-        await set_cash(self._ledger, account_id, Decimal(body.cash))
+        await set_cash(self._ledger, account_id, Decimal(body.cash), self._market.quote)
         await self._account(exchange, account_id)
 
     async def _account_rules(self, exchange: Exchange, account_id: UUID) -> bool:

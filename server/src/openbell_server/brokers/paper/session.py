@@ -9,15 +9,16 @@ from itertools import pairwise
 from typing import Final
 from urllib.parse import quote
 
-import httpx
 import msgspec
 import structlog
 
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
 from openbell_server.brokers.http_client import (
+    QUERY_ERRORS,
     BrokerHttp,
     ListBrokenOff,
     Reply,
+    Request,
     UnreadableAnswer,
     decimal_text,
     decoded,
@@ -64,6 +65,7 @@ RECONNECT_SECONDS_MAX: Final = 1.0
 # 500,000 orders: far more than an account makes between two reconciliations.
 PAGES_MAX: Final = 1_000
 _RECONNECT_SECONDS_MIN: Final = 0.05
+_ENCODER: Final = msgspec.json.Encoder()
 _NO_BROKER_ID: Final = "the broker finds orders only by its own id, and has not reported one for this order"
 
 
@@ -203,7 +205,7 @@ class PaperSession:
                             yield None
                         elif line.account_id is not None and line.report is not None:
                             yield AccountId(line.account_id), line.report.to_report()
-            except (httpx.HTTPError, TimeoutError) as trouble:
+            except QUERY_ERRORS as trouble:
                 self._log.warning("broker_feed_broken", broker=self._profile.name, why=describe_error(trouble))
             finally:
                 self.is_connected = False
@@ -242,14 +244,14 @@ class PaperSession:
         secrets = self._secrets.get(account_id)
         return {} if secrets is None else _signed(secrets)
 
-    def _with_body(self, account_id: AccountId, method: str, path: str, body: msgspec.Struct) -> httpx.Request:
+    def _with_body(self, account_id: AccountId, method: str, path: str, body: msgspec.Struct) -> Request:
         headers = {"content-type": "application/json", **self._headers(account_id)}
-        return self._http.request(method, path, content=msgspec.json.encode(body), headers=headers)
+        return self._http.request(method, path, content=_ENCODER.encode(body), headers=headers)
 
     async def _query(self, account_id: AccountId, path: str, params: Mapping[str, str] | None = None) -> Reply:
         return await self._http.query(self._http.request("GET", path, params=params, headers=self._headers(account_id)))
 
-    async def _command(self, request: httpx.Request, done: int) -> Outcome:
+    async def _command(self, request: Request, done: int) -> Outcome:
         reply = await self._http.command(request)
         if not isinstance(reply, Reply):
             return reply

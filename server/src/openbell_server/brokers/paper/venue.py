@@ -1,5 +1,6 @@
 """Executes commands at the paper broker: match, write the ledger in one transaction, answer."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -7,17 +8,17 @@ from uuid import UUID
 
 import asyncpg
 
-from openbell_server.brokers.paper.accounts import money_refusal
+from openbell_server.brokers.paper.accounts import Standing, money_refusal, read_standings
 from openbell_server.brokers.paper.booking import Update, append, change, market_order, match_all, updates_of
 from openbell_server.brokers.paper.days import due_at
 from openbell_server.brokers.paper.faults import CommandKind
+from openbell_server.brokers.paper.group_commit import GroupCommit
 from openbell_server.brokers.paper.ledger import Ledger, OrderKey, broker_order_id, queries
 from openbell_server.brokers.paper.listings import unlisted_text
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.matching import (
     MarketOrder,
     Match,
-    after,
     match,
     off_tick_reason,
     replaced,
@@ -30,7 +31,10 @@ from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.broker_guarantees import IdClass
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.intents import ActionType
-from openbell_server.domain.orders.order_terms import OrderSide, OrderSpec, OrderType, Terms
+from openbell_server.domain.orders.order_terms import OrderSide, OrderSpec, OrderType, Terms, exact_total
+
+# Account, profile and the client's id.
+OrderId = tuple[UUID, str, str | None]
 
 
 class Refusal(Exception):
@@ -56,6 +60,10 @@ class Command:
     # Of a new order.
     terms: str = ""
 
+    @property
+    def order_id(self) -> "OrderId":
+        return self.account_id, self.profile.name, self.client_order_id
+
     def in_time(self, valid_until: datetime, now: datetime) -> bool:
         return now <= valid_until or not self.profile.capabilities.enforces_valid_until
 
@@ -68,6 +76,10 @@ class NewOrder:
     valid_until: datetime
 
     @property
+    def market_order(self) -> MarketOrder:
+        return MarketOrder(side=self.side, spec=self.spec)
+
+    @property
     def terms(self) -> str:
         """The same text for the same terms, however their numbers are written."""
         numbers = (self.spec.quantity, self.spec.limit_price, self.spec.stop_price)
@@ -75,22 +87,17 @@ class NewOrder:
 
 
 class PaperVenue:
-    """Executes one command at a time; rules apply to accounts that have none of their own."""
+    """Executes commands one after the other; rules apply to accounts that have none of their own."""
 
     def __init__(self, ledger: Ledger, market: Market, rules: AccountRules) -> None:
         self._ledger = ledger
         self._market = market
         self._rules = rules
+        self._submits = GroupCommit(ledger, self._take_all)
 
     async def submit(self, command: Command, order: NewOrder) -> str:
         """Accept an order, fill what can be filled at once, and return the broker's id."""
-        async with self._ledger.writing() as connection:
-            now = datetime.now(UTC)
-            if command.in_time(order.valid_until, now):
-                taken = await self._take(connection, command, order, now)
-            else:
-                taken = Refusal("expired", "the order arrived after its valid_until")
-                await _record(connection, command, taken.code)
+        taken = await self._submits((command, order))
         if isinstance(taken, Refusal):
             raise taken
         return broker_order_id(taken)
@@ -136,69 +143,66 @@ class PaperVenue:
         async with self._ledger.writing() as connection:
             await _record(connection, command, refusal.code)
 
-    async def _take(
-        self, connection: "asyncpg.Connection[asyncpg.Record]", command: Command, order: NewOrder, now: datetime
-    ) -> int | Refusal:
-        """The number of the new order, or the refusal; records either."""
-        asked = MarketOrder(side=order.side, spec=order.spec)
-        matched = match(asked, self._market.quote(order.symbol))
-        repeated = Refusal(DUPLICATE_ID, "an order with this client_order_id exists")
-        refusal = await self._refusal(connection, command.account_id, order.symbol, asked, matched)
-        # A repeated id never gets a definite refusal, because the first order exists.
-        if await _is_repeated(connection, command, ActionType.CREATE, by_insert=refusal is None):
-            refusal = repeated
-        if refusal is not None:
-            await _record(connection, command, refusal.code)
-            return refusal
-        number: int | None = await queries.record_order(
-            connection,
-            account_id=command.account_id,
-            profile=command.profile.name,
-            client_order_id=command.client_order_id,
-            symbol=order.symbol,
-            order_side=order.side,
-            order_type=order.spec.order_type,
-            **asdict(order.spec.terms),
-            received_at=command.received_at,
-            key_id=command.key_id,
-            accepted_at=now,
-            due_at=due_at(order.spec.time_in_force, now),
-            status=matched.status,
-            triggered=matched.triggered,
-            filled_quantity=after(asked, matched).filled,
-        )
-        if number is None:
-            return repeated
-        accepted = Update(order_number=number, status=ReportStatus.WORKING, filled_quantity=Decimal(0))
-        await append(connection, [accepted, *updates_of(number, asked, matched)], now)
-        return number
+    async def _take_all(
+        self, connection: "asyncpg.Connection[asyncpg.Record]", submits: Sequence[tuple[Command, NewOrder]]
+    ) -> list[int | Refusal]:
+        """The number of each new order, or its refusal; records either."""
+        now = datetime.now(UTC)
+        commands = [command for command, _ in submits]
+        accounts = await read_standings(connection, {each.account_id for each in commands}, self._market.quote)
+        used = await _used_ids(connection, commands)
+        decided = [self._take(command, order, accounts, used, now) for command, order in submits]
+        numbers = iter(await _record_submits(connection, submits, decided, now))
+        updates: list[Update] = []
+        taken: list[int | Refusal] = []
+        for (_, order), match_or_refusal in zip(submits, decided, strict=True):
+            if isinstance(match_or_refusal, Refusal):
+                taken.append(match_or_refusal)
+                continue
+            number = next(numbers)
+            taken.append(number)
+            updates.append(Update(order_number=number, status=ReportStatus.WORKING, filled_quantity=Decimal(0)))
+            updates += updates_of(number, order.market_order, match_or_refusal)
+        await append(connection, updates, now)
+        return taken
 
-    async def _refusal(
+    def _take(
         self,
-        connection: "asyncpg.Connection[asyncpg.Record]",
-        account_id: UUID,
-        symbol: Symbol,
-        order: MarketOrder,
-        matched: Match,
-        except_number: int = 0,
+        command: Command,
+        order: NewOrder,
+        accounts: dict[UUID, Standing],
+        used: dict[OrderId, bool],
+        now: datetime,
+    ) -> Match | Refusal:
+        """What an order does at the market, or why it is refused; updates its account and the used ids."""
+        if not command.in_time(order.valid_until, now):
+            return Refusal("expired", "the order arrived after its valid_until")
+        # A repeated id never gets a definite refusal, because the first order exists.
+        if _is_used(command, used):
+            return Refusal(DUPLICATE_ID, "an order with this client_order_id exists")
+        quote = self._market.quote(order.symbol)
+        matched = match(order.market_order, quote)
+        standing = accounts[command.account_id]
+        refusal = self._refusal(command.account_id, standing, order.symbol, order.market_order, matched)
+        if refusal is not None:
+            return refusal
+        holding = standing.holding(order.symbol, quote.price)
+        accounts[command.account_id] = standing.after(holding, order.market_order, matched)
+        used[command.order_id] = matched.status is ReportStatus.WORKING
+        return matched
+
+    def _refusal(
+        self, account_id: UUID, standing: Standing, symbol: Symbol, order: MarketOrder, matched: Match
     ) -> Refusal | None:
-        """Why the account may not have such an order; for a replace, except_number excludes the original order."""
+        """Why the account may not have such an order."""
         rules = self._ledger.rules.get(account_id, self._rules)
         if not self._market.is_listed(symbol):
             return Refusal(UNKNOWN_SYMBOL, unlisted_text(symbol))
         off_tick = None if rules.any_tick else off_tick_reason(order.spec)
         if off_tick is not None:
             return Refusal("off_tick", off_tick)
-        lacking = await money_refusal(
-            connection,
-            account_id,
-            symbol,
-            order,
-            matched,
-            self._market.quote,
-            shorting=rules.shorting,
-            except_number=except_number,
-        )
+        holding = standing.holding(symbol, self._market.quote(symbol).price)
+        lacking = money_refusal(standing, holding, order, matched, shorting=rules.shorting)
         return None if lacking is None else Refusal(*lacking)
 
     async def _change_terms(
@@ -212,11 +216,12 @@ class PaperVenue:
         assert row is not None
         quote = self._market.quote(row["symbol"])
         order = replaced(market_order(dict(row)), terms)
-        if await _is_repeated(connection, command, ActionType.REPLACE):
+        if await _is_repeated(connection, command):
             return Refusal(DUPLICATE_ID, "a replacement with this client_order_id exists")
-        refusal = await self._refusal(
-            connection, command.account_id, row["symbol"], order, match(order, quote), except_number=row["number"]
-        )
+        account_id = command.account_id
+        # Without the original order.
+        accounts = await read_standings(connection, [account_id], self._market.quote, row["number"])
+        refusal = self._refusal(account_id, accounts[account_id], row["symbol"], order, match(order, quote))
         if refusal is not None:
             return refusal
         await queries.record_replacement(
@@ -288,15 +293,12 @@ async def _order_to_change(
     return row
 
 
-async def _is_repeated(
-    connection: "asyncpg.Connection[asyncpg.Record]", command: Command, what: ActionType, *, by_insert: bool = False
-) -> bool:
-    """Whether the id is already used; by_insert leaves the check of an ENFORCED id to the insert."""
-    id_class = command.profile.capabilities.id_classes[what]
-    if id_class not in {IdClass.ENFORCED, IdClass.FOR_A_WHILE} or (by_insert and id_class is IdClass.ENFORCED):
+async def _is_repeated(connection: "asyncpg.Connection[asyncpg.Record]", command: Command) -> bool:
+    """Whether the id of a replacement is already used."""
+    id_class = command.profile.capabilities.id_classes[ActionType.REPLACE]
+    if id_class not in {IdClass.ENFORCED, IdClass.FOR_A_WHILE}:
         return False
-    ask = queries.is_order if what is ActionType.CREATE else queries.is_replacement
-    repeated: bool = await ask(
+    repeated: bool = await queries.is_replacement(
         connection,
         account_id=command.account_id,
         profile=command.profile.name,
@@ -304,6 +306,62 @@ async def _is_repeated(
         only_open=id_class is IdClass.FOR_A_WHILE,
     )
     return repeated
+
+
+def _is_used(command: Command, used: Mapping[OrderId, bool]) -> bool:
+    """Whether the id of a new order is already used, or for some profiles used by a working order."""
+    id_class = command.profile.capabilities.id_classes[ActionType.CREATE]
+    if id_class is IdClass.ENFORCED:
+        return command.order_id in used
+    return id_class is IdClass.FOR_A_WHILE and used.get(command.order_id, False)
+
+
+async def _used_ids(
+    connection: "asyncpg.Connection[asyncpg.Record]", commands: Sequence[Command]
+) -> dict[OrderId, bool]:
+    """The ids that orders have, and whether one of those is working."""
+    rows = queries.used_ids(
+        connection,
+        account_ids=[command.account_id for command in commands],
+        profiles=[command.profile.name for command in commands],
+        client_order_ids=[command.client_order_id for command in commands],
+    )
+    found = [row["is_open"] async for row in rows]
+    return {command.order_id: is_open for command, is_open in zip(commands, found, strict=True) if is_open is not None}
+
+
+async def _record_submits(
+    connection: "asyncpg.Connection[asyncpg.Record]",
+    submits: Sequence[tuple[Command, NewOrder]],
+    decided: Sequence[Match | Refusal],
+    now: datetime,
+) -> list[int]:
+    """Record all submits; returns the numbers of those that are accepted, in their order."""
+    commands = [command for command, _ in submits]
+    orders = [order for _, order in submits]
+    matches = [None if isinstance(each, Refusal) else each for each in decided]
+    rows = queries.record_submits(
+        connection,
+        account_ids=[command.account_id for command in commands],
+        profiles=[command.profile.name for command in commands],
+        client_order_ids=[command.client_order_id for command in commands],
+        received_ats=[command.received_at for command in commands],
+        key_ids=[command.key_id for command in commands],
+        done=[each.code if isinstance(each, Refusal) else "accepted" for each in decided],
+        symbols=[order.symbol for order in orders],
+        order_sides=[order.side for order in orders],
+        order_types=[order.spec.order_type for order in orders],
+        quantities=[order.spec.quantity for order in orders],
+        limit_prices=[order.spec.limit_price for order in orders],
+        stop_prices=[order.spec.stop_price for order in orders],
+        times_in_force=[order.spec.time_in_force for order in orders],
+        due_ats=[due_at(order.spec.time_in_force, now) for order in orders],
+        statuses=[each and each.status for each in matches],
+        triggers=[each and each.triggered for each in matches],
+        filled_quantities=[each and exact_total(fill.quantity for fill in each.fills) for each in matches],
+        accepted_at=now,
+    )
+    return sorted([row["number"] async for row in rows])
 
 
 async def _record(connection: "asyncpg.Connection[asyncpg.Record]", command: Command, done: str) -> None:

@@ -6,10 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 from urllib.parse import quote, urlencode
 
-import httpx
-
 from openbell_server.application.ports.broker import SlowDown
-from openbell_server.brokers.http_client import BrokerHttp, ListBrokenOff, Reply, UnreadableAnswer, read
+from openbell_server.brokers.http_client import BrokerHttp, ListBrokenOff, Reply, Request, UnreadableAnswer, read
 from openbell_server.brokers.tradier.outcomes import is_rate_limited
 from openbell_server.brokers.tradier.wire import MULTI_ORDER_CLASSES, OrderBody, OrdersBody, TradierOrder
 from openbell_server.domain.access.accounts import Environment
@@ -48,7 +46,7 @@ class TradierAccount:
     def path(self, *rest: str) -> str:
         return "/".join(["/v1/accounts", *(quote(part, safe="") for part in (self.number, *rest))])
 
-    def command(self, method: str, path: str, form: Mapping[str, str] | None = None) -> httpx.Request:
+    def command(self, method: str, path: str, form: Mapping[str, str] | None = None) -> Request:
         """A request that the caller sends once."""
         if form is None:
             return self.host.request(method, path, headers=self._headers)

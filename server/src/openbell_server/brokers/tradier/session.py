@@ -7,11 +7,9 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
-import httpx
-
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
 from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeedsSession
-from openbell_server.brokers.http_client import BrokerHttp, Reply, UnreadableAnswer, read
+from openbell_server.brokers.http_client import BrokerHttp, Reply, Request, UnreadableAnswer, read
 from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.feed import AccountFeed
 from openbell_server.brokers.tradier.outcomes import DELETE, POST, TURNED_AWAY, fault_of, outcome_of
@@ -127,7 +125,7 @@ class TradierSession(AccountFeedsSession[TradierAccount, AccountFeed]):
         for host in self._hosts.values():
             await host.close()
 
-    async def _command(self, account: TradierAccount, request: httpx.Request, order_id: str | None = None) -> Outcome:
+    async def _command(self, account: TradierAccount, request: Request, order_id: str | None = None) -> Outcome:
         reply = await account.host.command(request)
         feed = self._accounts.feed(account.account_id)
         if feed is not None:

@@ -8,19 +8,15 @@ import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Callable, Collection
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from openbell_server.adapters.webhooks.posting import WHOLE_SECONDS, Resolve, WebhookPoster
 from openbell_server.application.webhooks.ports.posting import Answer, NotDelivered
 from support.builders.webhook_targets import OK, Behave, a_target, answering
+from support.environment.certificates import a_certificate
 
 HERE = ["127.0.0.1"]
 ANY = frozenset({"*"})
@@ -63,25 +59,6 @@ async def test_a_post_goes_to_the_checked_address_and_names_the_host() -> None:
         "content-length": "2",
         "webhook-id": "1",
     }
-
-
-def a_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """What a target of this name shows, and what trusts it and nobody else."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    whose = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(whose, whose, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    file = folder / f"{name}.pem"
-    file.write_bytes(
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)
-    )
-    shows = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    shows.load_cert_chain(file)
-    return shows, ssl.create_default_context(cafile=file)
 
 
 async def test_under_tls_the_target_must_be_the_named_host_whatever_its_address(tmp_path: Path) -> None:

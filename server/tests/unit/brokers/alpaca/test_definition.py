@@ -76,8 +76,8 @@ def test_a_key_of_the_other_environment_is_refused_before_it_is_sent_anywhere(
 def test_prices_are_asked_for_at_alpacas_own_place_only_beside_its_own_hosts() -> None:
     own = AlpacaSession(ALPACA.addresses)
     elsewhere = AlpacaSession({Environment.PAPER: "http://127.0.0.1:1"})
-    assert {str(host.data._client.base_url) for host in own._hosts.values()} == {DATA_ADDRESS}
-    assert {str(host.data._client.base_url) for host in elsewhere._hosts.values()} == {"http://127.0.0.1:1"}
+    assert {str(host.data.address) for host in own._hosts.values()} == {DATA_ADDRESS}
+    assert {str(host.data.address) for host in elsewhere._hosts.values()} == {"http://127.0.0.1:1"}
     assert own._hosts[Environment.PAPER].stream == "wss://paper-api.alpaca.markets/stream"
     assert own._hosts[Environment.LIVE].stream == "wss://api.alpaca.markets/stream"
 

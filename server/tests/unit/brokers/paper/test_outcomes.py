@@ -10,6 +10,7 @@ import pytest
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, TOO_MANY_REQUESTS
 from openbell_server.domain.orders.broker_reports import NotSent, Refused, Unknown
+from support.brokers.answered_http import AnsweredHttp
 from support.brokers.paper_broker import resting
 
 STATUSES = [status.value for status in HTTPStatus if status.value >= 300]
@@ -20,12 +21,8 @@ TABLE = list(product(STATUSES, CODES))
 async def _ask(answers: list[httpx.Response]) -> list[object]:
     told = iter(answers)
     session = PaperSession("http://paper")
-    await session.close()
-    transport = httpx.MockTransport(lambda _: next(told))
-    session._http._client = httpx.AsyncClient(base_url="http://paper", transport=transport)
-    outcomes = [await session.submit(resting()) for _ in answers]
-    await session.close()
-    return list(outcomes)
+    session._http = AnsweredHttp(lambda _: next(told))
+    return [await session.submit(resting()) for _ in answers]
 
 
 def _outcomes(answers: list[httpx.Response]) -> list[object]:

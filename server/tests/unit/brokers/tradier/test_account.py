@@ -9,15 +9,15 @@ import httpx
 import pytest
 
 from openbell_server.application.ports.broker import SlowDown
-from openbell_server.brokers.http_client import BrokerHttp, ListBrokenOff, UnexpectedAnswer, UnreadableAnswer
+from openbell_server.brokers.http_client import ListBrokenOff, UnexpectedAnswer, UnreadableAnswer
 from openbell_server.brokers.tradier.account import PAGES_MAX, TradierAccount
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets
+from support.brokers.answered_http import AnsweredHttp, Answering
 from support.brokers.paper_broker import ACCOUNT, named
 
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 _Told = TypeVar("_Told")
-Answering = Callable[[httpx.Request], httpx.Response]
 
 
 def order(number: int, tag: str | None = "t", **changes: Any) -> dict[str, Any]:
@@ -33,14 +33,8 @@ def asked(answer: Answering, ask: Callable[[TradierAccount], Awaitable[_Told]]) 
     """What an account learns from a broker that answers so."""
 
     async def run() -> _Told:
-        host = BrokerHttp("http://tradier")
-        await host.close()
-        host._client = httpx.AsyncClient(base_url="http://tradier", transport=httpx.MockTransport(answer))
         secrets = Secrets({"account": "VA/1", "token": "secret"})
-        try:
-            return await ask(TradierAccount(ACCOUNT, Environment.PAPER, host, secrets))
-        finally:
-            await host.close()
+        return await ask(TradierAccount(ACCOUNT, Environment.PAPER, AnsweredHttp(answer), secrets))
 
     return asyncio.run(run())
 

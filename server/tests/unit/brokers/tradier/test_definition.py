@@ -66,6 +66,7 @@ def test_an_order_is_written_to_its_last_digit_and_as_a_form() -> None:
     )
     request = account.command(POST, account.path("orders"), form_of(order))
     assert request.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert request.content is not None
     assert parse_qs(request.content.decode()) == {
         "class": ["equity"],
         "symbol": ["BRK/B"],

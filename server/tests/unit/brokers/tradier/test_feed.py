@@ -7,12 +7,12 @@ from typing import Any
 import httpx
 
 from openbell_server.application.ports.broker import FeedItem
-from openbell_server.brokers.http_client import BrokerHttp
 from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.feed import AccountFeed
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.orders.broker_reports import OrderReport, ReportStatus
+from support.brokers.answered_http import AnsweredHttp
 from support.brokers.paper_broker import ACCOUNT
 
 SECONDS = 60
@@ -44,9 +44,7 @@ async def _heard(answers: Iterator[httpx.Response], count: int) -> tuple[list[Fe
         feed.poll_soon()
         return next(answers)
 
-    host = BrokerHttp("http://tradier")
-    await host.close()
-    host._client = httpx.AsyncClient(base_url="http://tradier", transport=httpx.MockTransport(answer))
+    host = AnsweredHttp(answer)
     secrets = Secrets({"account": "VA1", "token": "t"})
     feed = AccountFeed(TradierAccount(ACCOUNT, Environment.PAPER, host, secrets), tell)
     task = asyncio.ensure_future(feed.run())
@@ -56,7 +54,6 @@ async def _heard(answers: Iterator[httpx.Response], count: int) -> tuple[list[Fe
     finally:
         task.cancel()
         await asyncio.wait({task})
-        await host.close()
     return heard, stood
 
 
