@@ -7,10 +7,10 @@ import re
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
@@ -215,10 +215,10 @@ class CostPlatform:
     async def counted(self, intents: int, idle_seconds: float, *, with_transactions: bool) -> Counted:
         """Statements, and transactions if there is time for them, of as many intents as fast as they are accepted."""
         pause = STATISTICS_SECONDS if with_transactions else TAIL_SECONDS
-        await self._count_statements("top")
+        await self.count_statements("top")
         idle = await self._counts(asyncio.sleep(idle_seconds), pause)
         busy = await self._counts(self.warm(intents), pause)
-        await self._count_statements("none")
+        await self.count_statements("none")
 
         def net(key: tuple[str, str]) -> float:
             return (busy.calls.get(key, 0) - idle.calls.get(key, 0) * busy.seconds / idle.seconds) / intents
@@ -238,19 +238,20 @@ class CostPlatform:
             by_statement,
         )
 
-    async def _count_statements(self, which: str) -> None:
+    async def count_statements(self, which: str) -> None:
+        """Which statements PostgreSQL counts: none, or those at top level."""
         if cost_statements.is_countable():
             await self._aside.execute("create extension if not exists pg_stat_statements")
             await self._aside.execute(f"alter system set {cost_statements.LIBRARY}.track = '{which}'")
             await self._aside.execute("select pg_reload_conf()")
             await asyncio.sleep(0.2)
 
-    async def _counts(self, doing: Any, pause: float) -> "_Counts":
+    async def _counts(self, doing: Awaitable[None], pause: float) -> "_Counts":
         """What the databases count while something is done, and then until their statistics are complete."""
         countable = cost_statements.is_countable()
         if countable:
             await self._aside.execute("select pg_stat_statements_reset()")
-        begun, polls, commits = time.monotonic(), self._polls, dict(await self._aside.fetch(_COMMITS))
+        begun, polls, commits = time.monotonic(), self._polls, await self._commits()
         await doing
         await asyncio.sleep(pause)
         counts = _Counts(time.monotonic() - begun)
@@ -258,13 +259,15 @@ class CostPlatform:
             key = (row["database"], row["query"])
             counts.calls[key] = counts.calls.get(key, 0) + row["calls"]
             counts.millis[key] = counts.millis.get(key, 0) + row["millis"]
-        after = dict(await self._aside.fetch(_COMMITS))
-        counts.commits.update({name: after[name] - commits[name] for name in after})
+        counts.commits.update({name: number - commits[name] for name, number in (await self._commits()).items()})
         counts.commits["openbell"] -= self._polls - polls
         return counts
 
+    async def _commits(self) -> dict[str, int]:
+        return {row["datname"]: row["xact_commit"] for row in await self._aside.fetch(_COMMITS)}
+
     async def _read(self) -> Reading:
-        position = await self._aside.fetchrow(_POSITION)
+        (position,) = await self._aside.fetch(_POSITION)
         nats = await asyncio.to_thread(_fetch, f"{self.platform.services.nats.monitor_url}/varz")
         told = json.loads(nats)
         return Reading(
@@ -277,7 +280,7 @@ class CostPlatform:
 
     async def _ledgers(self) -> _Ledgers:
         self._polls += 1
-        row = await self._database.fetchrow(_LEDGERS)
+        (row,) = await self._database.fetch(_LEDGERS)
         broker_orders = await self._paper.fetchval("select count(*) from orders")
         return _Ledgers(row["orders"], row["executions"], broker_orders, row["last_fill"] or 0.0)
 
@@ -351,12 +354,18 @@ async def metered(platform: LocalPlatform) -> AsyncIterator[CostPlatform]:
     assert services.postgres.pid
     meter = CpuMeter({name: pid for name, pid in processes.items() if pid}, services.postgres.pid)
     async with contextlib.AsyncExitStack() as cleanup:
-        connections = []
-        for database in ("openbell", "openbell_paper", "postgres"):
+
+        async def connect(database: str) -> asyncpg.Connection:
             connection = await asyncpg.connect(services.postgres.url(database), timeout=60)
             cleanup.push_async_callback(connection.close)
-            connections.append(connection)
-        yield CostPlatform(platform, meter, *connections)
+            return connection
+
+        cost = CostPlatform(
+            platform, meter, await connect("openbell"), await connect("openbell_paper"), await connect("postgres")
+        )
+        # Counting costs CPU.
+        await cost.count_statements("none")
+        yield cost
 
 
 def _fetch(url: str) -> str:

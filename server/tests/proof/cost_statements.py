@@ -11,10 +11,9 @@ import openbell_server
 from openbell_server.devtools.local_postgres import find_postgres
 
 LIBRARY: Final = "pg_stat_statements"
-# Loaded, but counts nothing until it is asked to: counting costs CPU.
+# What is counted is not set here: a setting of the command line could not be changed while the server runs.
 OPTIONS: Final = {
     "shared_preload_libraries": LIBRARY,
-    f"{LIBRARY}.track": "none",
     f"{LIBRARY}.track_utility": "on",
     f"{LIBRARY}.max": "5000",
 }
