@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import asyncpg
 
@@ -52,6 +52,8 @@ select pg_current_wal_insert_lsn() - '0/0'::pg_lsn as wal,
 _COMMITS: Final = """
 select datname, xact_commit from pg_stat_database where datname in ('openbell', 'openbell_paper')
 """
+
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ class Counted:
     # Also those that only read; empty if there was no time for PostgreSQL's statistics.
     transactions: dict[str, float]
     by_statement: list[Statement]
+    # Its CPU includes that of counting.
+    run: Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +217,11 @@ class CostPlatform:
         await asyncio.sleep(TAIL_SECONDS)
 
     async def counted(self, intents: int, idle_seconds: float, *, with_transactions: bool) -> Counted:
-        """Statements, and transactions if there is time for them, of as many intents as fast as they are accepted."""
+        """Statements, and transactions if there is time for them, of so many intents as fast as they are accepted."""
         pause = STATISTICS_SECONDS if with_transactions else TAIL_SECONDS
         await self.count_statements("top")
-        idle = await self._counts(asyncio.sleep(idle_seconds), pause)
-        busy = await self._counts(self.warm(intents), pause)
+        nothing, idle = await self._counts(self.idle(idle_seconds), pause)
+        run, busy = await self._counts(self.run(intents, nothing), pause)
         await self.count_statements("none")
 
         def net(key: tuple[str, str]) -> float:
@@ -236,6 +240,7 @@ class CostPlatform:
             {name: sum(each.calls for each in by_statement if each.database == name) for name in sorted(databases)},
             transactions if with_transactions else {},
             by_statement,
+            run,
         )
 
     async def count_statements(self, which: str) -> None:
@@ -246,13 +251,13 @@ class CostPlatform:
             await self._aside.execute("select pg_reload_conf()")
             await asyncio.sleep(0.2)
 
-    async def _counts(self, doing: Awaitable[None], pause: float) -> "_Counts":
+    async def _counts(self, doing: Awaitable[Done], pause: float) -> tuple[Done, "_Counts"]:
         """What the databases count while something is done, and then until their statistics are complete."""
         countable = cost_statements.is_countable()
         if countable:
             await self._aside.execute("select pg_stat_statements_reset()")
         begun, polls, commits = time.monotonic(), self._polls, await self._commits()
-        await doing
+        done = await doing
         await asyncio.sleep(pause)
         counts = _Counts(time.monotonic() - begun)
         for row in await self._aside.fetch(cost_statements.READ) if countable else ():
@@ -261,7 +266,7 @@ class CostPlatform:
             counts.millis[key] = counts.millis.get(key, 0) + row["millis"]
         counts.commits.update({name: number - commits[name] for name, number in (await self._commits()).items()})
         counts.commits["openbell"] -= self._polls - polls
-        return counts
+        return done, counts
 
     async def _commits(self) -> dict[str, int]:
         return {row["datname"]: row["xact_commit"] for row in await self._aside.fetch(_COMMITS)}

@@ -26,14 +26,13 @@ class Report:
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Self:
-        counted = told["counted"]
         return cls(
             told["python"],
             told["tree"],
             Idle(**told["idle"]),
             told["burst"] and Run(**told["burst"]),
             told["steady"] and Run(**told["steady"]),
-            counted and Counted(**{**counted, "by_statement": [Statement(**each) for each in counted["by_statement"]]}),
+            told["counted"] and _counted(told["counted"]),
         )
 
     @property
@@ -61,6 +60,11 @@ def table(report: Report) -> list[str]:
     lines.append(_line("long way, share", "", *("no metric" if run.long_way is None else run.long_way for run in runs)))
     lines += [f"refused: {refusal}" for run in runs for refusal in run.refusals]
     return lines + (_counted_lines(report.counted) if report.counted else [])
+
+
+def _counted(told: dict[str, Any]) -> Counted:
+    statements = [Statement(**each) for each in told["by_statement"]]
+    return Counted(told["statements"], told["transactions"], statements, Run(**told["run"]))
 
 
 def _counted_lines(counted: Counted) -> list[str]:

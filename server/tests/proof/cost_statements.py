@@ -37,6 +37,7 @@ class Statement:
     millis: float
 
 
+@cache
 def is_countable() -> bool:
     """Whether the PostgreSQL that is used here can count statements."""
     return any((find_postgres().parent / "lib").rglob(f"{LIBRARY}.*"))
