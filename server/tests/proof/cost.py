@@ -70,14 +70,17 @@ def _gate(figures: Figures) -> None:
 
 def _pairs(tree: Path, number: int, arguments: Sequence[str], of_new: Sequence[str] = ()) -> list[Pair]:
     """Alternating runs, each on a new platform; more of the new tree, and of the older one in the first pair."""
-    interpreter, ours = python_of(tree), python_of(ROOT)
-    return [
-        Pair(
-            measure_tree(tree, interpreter, [*arguments, *(of_new if turn == 0 else ())]),
-            measure_tree(ROOT, ours, [*arguments, *of_new]),
-        )
-        for turn in range(number)
-    ]
+    pairs = []
+    interpreters = python_of(tree), python_of(ROOT)
+    for turn in range(number):
+        before = measure_tree(tree, interpreters[0], [*arguments, *(of_new if turn == 0 else ())])
+        new = measure_tree(ROOT, interpreters[1], [*arguments, *of_new])
+        pairs.append(Pair(before, new))
+        told = [
+            f"{_burst(each).all_millis:.2f} ms, {_burst(each).fills_per_second:.0f} fills/s" for each in (before, new)
+        ]
+        print(f"pair {turn + 1} of {number}, {_burst(new).accounts} accounts: {'; '.join(told)}", flush=True)
+    return pairs
 
 
 def _burst(report: Report) -> Run:

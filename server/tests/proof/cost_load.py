@@ -5,6 +5,7 @@ Reads a plan as JSON from standard input and writes what happened to standard ou
 
 import asyncio
 import json
+import math
 import sys
 import time
 from collections import deque
@@ -123,7 +124,8 @@ def _request(plan: Plan, number: int) -> bytes:
 async def _submit(plan: Plan) -> Sent:
     load = _Load(plan)
     loop = asyncio.get_running_loop()
-    for _ in range(CONNECTIONS):
+    # At a rate each is used once a second: the server closes those that are idle for five.
+    for _ in range(min(CONNECTIONS, math.ceil(plan.rate)) if plan.rate else CONNECTIONS):
         _, connection = await loop.create_connection(lambda: _Connection(load), "127.0.0.1", plan.port)
         load.free.append(connection)
     began_at, cpu, begun = time.time(), time.process_time(), time.perf_counter()
