@@ -37,6 +37,7 @@ PARTS: Final = {
     "commit": Part(_REST, 12),
     "contract": Part(_ALL),
     "controls": Part(_REST, 18),
+    "cost": Part((*_EXECUTION, f"{_SERVER}/transport/rest"), 20),
     "crashpoints": Part(_SIMULATED, 7),
     "credentials": Part(_EXECUTION, 16),
     "doctor": Part(_ALL, 15),
