@@ -261,7 +261,7 @@ class Connections:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    Connection, host, port, ssl=self._tls, server_hostname=name, happy_eyeballs_delay=0.25
+                    Connection, host, port, ssl=self._tls, server_hostname=name
                 )
         except (OSError, TimeoutError) as trouble:
             raise NothingWritten(f"no connection: {trouble!r}") from trouble
