@@ -29,7 +29,7 @@ def a_run(**changes: object) -> Run:
         "load_millis": 0.5,
         **dict.fromkeys(("wal_bytes", "writing_transactions", "nats_in", "nats_out"), 1.0),
         "long_way": None,
-        "refusals": [],
+        "unfilled": [],
     }
     return Run(**{**figures, **changes})  # type: ignore[arg-type]
 
