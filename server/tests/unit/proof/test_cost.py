@@ -21,7 +21,7 @@ input()
 
 
 def a_run(**changes: object) -> Run:
-    figures = {
+    figures: dict[str, object] = {
         "accounts": 20,
         **dict.fromkeys(("intents", "accepted", "filled", "executions", "broker_orders"), 10),
         **dict.fromkeys(("seconds", "fills_per_second", "p50_millis", "p99_millis"), 1.5),
