@@ -45,13 +45,12 @@ def prove(figures: Figures) -> None:
     with tree_before() as tree:
         full = ("--burst", str(BURST), "--idle", str(IDLE_SECONDS), "--rate", str(RATE))
         pairs = _pairs(tree, PAIRS, full, ("--statements",))
+        _show_burst(figures, f"{Wanted().accounts} accounts", _bursts(pairs), 0.2, 6)
+        _show_steady(figures, [(_steady(pair.before), _steady(pair.new)) for pair in pairs])
+        _show_counts(figures, pairs)
+        _show_idle(figures, pairs)
         many = ("--burst", str(BURST), "--accounts", str(MANY_ACCOUNTS), "--idle", str(IDLE_SECONDS))
-        many_accounts = _pairs(tree, MANY_ACCOUNTS_PAIRS, many)
-    _show_burst(figures, f"{Wanted().accounts} accounts", [(_burst(p.before), _burst(p.new)) for p in pairs], 0.2, 6)
-    _show_steady(figures, [(_steady(p.before), _steady(p.new)) for p in pairs])
-    _show_counts(figures, pairs)
-    _show_idle(figures, pairs)
-    _show_burst(figures, f"{MANY_ACCOUNTS} accounts", [(_burst(p.before), _burst(p.new)) for p in many_accounts])
+        _show_burst(figures, f"{MANY_ACCOUNTS} accounts", _bursts(_pairs(tree, MANY_ACCOUNTS_PAIRS, many)))
 
 
 def _gate(figures: Figures) -> None:
@@ -86,6 +85,10 @@ def _pairs(tree: Path, number: int, arguments: Sequence[str], of_new: Sequence[s
 def _burst(report: Report) -> Run:
     assert report.burst
     return report.burst
+
+
+def _bursts(pairs: Sequence[Pair]) -> list[tuple[Run, Run]]:
+    return [(_burst(pair.before), _burst(pair.new)) for pair in pairs]
 
 
 def _steady(report: Report) -> Run:
@@ -139,6 +142,8 @@ def _show_runs(figures: Figures, name: str, runs: Runs) -> None:
 def _show_exact(figures: Figures, name: str, runs: Sequence[Run]) -> None:
     wrong = sum(not run.is_exact for run in runs)
     figures.exactly(f"{name}: runs with an intent that was not filled exactly once", wrong, 0)
+    for reason in [reason for run in runs for reason in run.unfilled]:
+        print(f"not filled: {reason}", flush=True)
 
 
 def _show_long_way(figures: Figures, name: str, runs: Sequence[Run]) -> None:

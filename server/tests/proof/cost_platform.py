@@ -37,13 +37,19 @@ STALLED_SECONDS: Final = 120.0
 LOAD_SECONDS_MAX: Final = 600
 LONG_WAY: Final = "openbell_executor_long_way_total"
 _LEFT: Final = """
-select $1 - (select count(*) from openbell.orders where close_reason = 'FILLED')
+select $1 - (select count(*) from openbell.orders where standing = 'CLOSED')
     + (select count(*) from openbell.action_states where settled_at is null)
 """
 _LEDGERS: Final = """
 select count(*) as orders, (select count(*) from openbell.executions) as executions,
     (select extract(epoch from max(recorded_at))::float8 from openbell.executions) as last_fill
 from openbell.orders where close_reason = 'FILLED'
+"""
+_UNFILLED: Final = """
+select concat_ws(' ', 'order', o.standing, o.close_reason, o.certainty, 'action', s.state, 'flagged ' || s.flagged_at)
+    as told, count(*) as orders
+from openbell.orders o join openbell.action_states s on s.account_id = o.account_id and s.intent_id = o.order_id
+where o.close_reason is distinct from 'FILLED' group by 1 order by 2 desc limit 5
 """
 _POSITION: Final = """
 select pg_current_wal_insert_lsn() - '0/0'::pg_lsn as wal,
@@ -107,7 +113,8 @@ class Run:
     nats_out: float
     # None if the executor has no such metric.
     long_way: float | None
-    refusals: list[str]
+    # Why intents were not filled, if any were not.
+    unfilled: list[str]
 
     @property
     def platform_millis(self) -> float:
@@ -207,7 +214,7 @@ class CostPlatform:
             nats_in=each(last.nats_in - first.nats_in, idle.nats_in),
             nats_out=each(last.nats_out - first.nats_out, idle.nats_out),
             long_way=None if long_way_after is None else (long_way_after - (long_way or 0)) / intents,
-            refusals=sent.refusals,
+            unfilled=[*sent.refusals, *await self._unfilled()],
         )
 
     async def warm(self, intents: int) -> None:
@@ -289,6 +296,10 @@ class CostPlatform:
         broker_orders = await self._paper.fetchval("select count(*) from orders")
         return _Ledgers(row["orders"], row["executions"], broker_orders, row["last_fill"] or 0.0)
 
+    async def _unfilled(self) -> list[str]:
+        self._polls += 1
+        return [f"{row['orders']} × {row['told']}" for row in await self._database.fetch(_UNFILLED)]
+
     async def _long_way(self) -> float | None:
         metrics = await asyncio.to_thread(_fetch, f"{self.platform.stack.operations_url('executor')}/metrics")
         values = re.findall(rf"(?m)^{LONG_WAY}(?:{{.*}})? (\S+)", metrics)
@@ -315,7 +326,7 @@ class CostPlatform:
         return sent
 
     async def _until_filled(self) -> None:
-        """Return when every accepted intent is filled and settled, or when nothing has changed for long."""
+        """Return when every accepted intent has ended, filled or not; raises TimeoutError if nothing changes."""
         lowest, deadline = sys.maxsize, 0.0
         while True:
             self._polls += 1
@@ -325,7 +336,7 @@ class CostPlatform:
             if left < lowest:
                 lowest, deadline = left, time.monotonic() + STALLED_SECONDS
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{left} intents are not filled")
+                raise TimeoutError(f"{left} intents have not ended: {await self._unfilled()}")
             await asyncio.sleep(POLL_SECONDS)
 
 

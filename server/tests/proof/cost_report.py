@@ -58,7 +58,7 @@ def table(report: Report) -> list[str]:
         beside = getattr(idle, name) if name in _FIGURES else ""
         lines += [_line(name.replace("_", " "), beside, *(float(getattr(run, name)) for run in runs))]
     lines.append(_line("long way, share", "", *("no metric" if run.long_way is None else run.long_way for run in runs)))
-    lines += [f"refused: {refusal}" for run in runs for refusal in run.refusals]
+    lines += [f"not filled: {reason}" for run in runs for reason in run.unfilled]
     return lines + (_counted_lines(report.counted) if report.counted else [])
 
 

@@ -21,7 +21,7 @@ input()
 
 
 def a_run(**changes: object) -> Run:
-    figures = {
+    figures: dict[str, object] = {
         "accounts": 20,
         **dict.fromkeys(("intents", "accepted", "filled", "executions", "broker_orders"), 10),
         **dict.fromkeys(("seconds", "fills_per_second", "p50_millis", "p99_millis"), 1.5),
@@ -29,7 +29,7 @@ def a_run(**changes: object) -> Run:
         "load_millis": 0.5,
         **dict.fromkeys(("wal_bytes", "writing_transactions", "nats_in", "nats_out"), 1.0),
         "long_way": None,
-        "refusals": [],
+        "unfilled": [],
     }
     return Run(**{**figures, **changes})  # type: ignore[arg-type]
 
