@@ -31,7 +31,7 @@ from simulation.golden_run import PASSING, TOO_LATE
 AT_ONCE: Final = 40
 CLIENTS: Final = 8
 LOOK_SECONDS: Final = 0.25
-AFTERMATH_SECONDS: Final = 2.0
+AFTERMATH_SECONDS: Final = 4.0
 REST_SECONDS_MAX: Final = 120
 CALL_SECONDS: Final = 60
 # How far an account is, by us and by the broker.
@@ -96,12 +96,15 @@ class Watch:
                 self.looked.notify_all()
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def until_at_rest(self, account_id: UUID) -> bool:
-        """Wait for a look that began after this; whether nobody must look at the account."""
+    async def until_at_rest(self, account_id: UUID) -> str:
+        """Wait for a look that began after this; why the script cannot go on, if it cannot."""
         after = self.begun
-        async with asyncio.timeout(REST_SECONDS_MAX), self.looked:
-            await self.looked.wait_for(lambda: self.ended > after and account_id in self.resting)
-        return account_id not in self.flagged
+        try:
+            async with asyncio.timeout(REST_SECONDS_MAX), self.looked:
+                await self.looked.wait_for(lambda: self.ended > after and account_id in self.resting)
+        except TimeoutError:
+            return "does not come to rest"
+        return "waits for a person" if account_id in self.flagged else ""
 
 
 def _is_at_rest(ours: Row, theirs: Row | None) -> bool:
@@ -134,12 +137,12 @@ class Runner:
                 else:
                     answer, intent_id = await self._submit(script, account_id, step, intent_id)
                     said.append(answer)
-                is_well = await self.watch.until_at_rest(account_id)
-                if script.has_aftermath:
+                trouble = await self.watch.until_at_rest(account_id)
+                if script.has_aftermath and not trouble:
                     await asyncio.sleep(AFTERMATH_SECONDS)
-                    is_well = await self.watch.until_at_rest(account_id)
-                if not is_well:
-                    said.append("waits for a person")
+                    trouble = await self.watch.until_at_rest(account_id)
+                if trouble:
+                    said.append(trouble)
                     return
 
     async def _prepare(self, script: Script, account_id: UUID) -> None:

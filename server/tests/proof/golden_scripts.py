@@ -29,7 +29,9 @@ PLANS: Final[tuple[dict[str, int], ...]] = (
     {"error_500_after_cancel": 1},
     {"duplicate_fills": 1},
     {"duplicate_fills": 1, "reorder_fills": 1},
-    {"correct": 1, "late_ms": 100},
+    {"correct": 1, "late_ms": 1500},
+    # The cancel is long answered by then: otherwise what is seen first would decide whether it succeeded.
+    {"fill_after_cancel": 1, "late_ms": 1500},
 )
 
 
