@@ -24,9 +24,7 @@ from proof.golden_scripts import SCRIPTS, script_of
 from simulation import golden
 from simulation.many import WORKERS
 
-DIGESTS: Final = golden.FOLDER / "script_digests.txt"
-READABLE: Final = golden.FOLDER / "first_scripts.json"
-READABLE_SCRIPTS: Final = 30
+RECORD: Final = golden.FOLDER / "scripts.json"
 # Of the other schedules.
 PERTURB_SECONDS_MAX: Final = 600
 
@@ -61,11 +59,11 @@ def prove(figures: Figures) -> None:
 
 def _prove_scripts(figures: Figures, count: int) -> None:
     found = _run(count)
-    recorded = dict(line.split() for line in DIGESTS.read_text().splitlines())
-    shown = golden.readable(READABLE)
-    wrong = golden.differing({name: digest_of(lines) for name, lines in found.items()}, recorded)
+    recorded = golden.readable(RECORD)
+    wrong = golden.differing(_digests(found), _digests(recorded))
     for name in wrong:
-        print(*golden.explain(name, found[name], shown.get(name)), sep="\n", flush=True)
+        print(f"{name} is now {digest_of(found[name])}")
+        print(*golden.explain(name, found[name], recorded.get(name)), sep="\n", flush=True)
     figures.shown("scripts compared", len(found))
     figures.exactly("scripts that end differently", len(wrong), 0)
 
@@ -98,15 +96,17 @@ def _run(count: int) -> dict[str, list[object]]:
         return asyncio.run(run_scripts(platform, scripts))
 
 
+def _digests(ends: Mapping[str, Sequence[object]]) -> dict[str, str]:
+    return {name: digest_of(lines) for name, lines in ends.items()}
+
+
 def digest_of(lines: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def record(count: int = SCRIPTS) -> None:
     """Write what scripts end with now."""
-    found = _run(count)
-    DIGESTS.write_text("".join(f"{name} {digest_of(lines)}\n" for name, lines in found.items()))
-    golden.write_readable(READABLE, dict(list(found.items())[:READABLE_SCRIPTS]))
+    golden.write_readable(RECORD, _run(count))
 
 
 if __name__ == "__main__":

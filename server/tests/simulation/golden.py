@@ -67,7 +67,7 @@ def meant_differences() -> list[dict[str, str]]:
 def explain(name: str, found: Sequence[object], recorded: Sequence[object] | None) -> Iterator[str]:
     """The lines of an end that were not recorded so."""
     if recorded is None:
-        yield f"{name} ends differently; run `show` here and at the commit of the record"
+        yield f"{name}: no readable record; run `show` here and at the commit of the record"
         return
     for place, (now, before) in enumerate(zip(found, recorded, strict=False)):
         if now != before:
@@ -136,6 +136,7 @@ def compare(seeds: int, *, schedule: int = 0, workers: int = 1) -> list[str]:
         name = name_of(end.seed)
         if differing({name: end.digest}, recorded):
             wrong.append(name)
+            print(f"{name} is now {end.digest}")
             print(*explain(name, lines_of(end), shown.get(name)), sep="\n", flush=True)
     return wrong
 

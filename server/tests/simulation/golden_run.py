@@ -46,7 +46,7 @@ INTENTS: Final = 12
 ACCOUNTS: Final = 3
 BEGIN_SECONDS: Final = 3.0
 LOOK_SECONDS: Final = 0.5
-REST_SECONDS_MAX: Final = 600.0
+REST_SECONDS_MAX: Final = 200.0
 # What an intent asks for after its order; each command only if the order still works.
 SEQUENCES: Final = ("", "", "R", "C", "RC", "RR", "RRC", "CC")
 # Faults that cost time and decide nothing. The first schedule is the one that is recorded.
