@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.devtools.local_platform import LocalPlatform
 from proof.figures import Figures
-from proof.golden_platform import run_scripts
-from proof.golden_scripts import SCRIPTS, script_of
+from proof.golden_platform import run_scripts, was_late
+from proof.golden_scripts import SCRIPTS, Script, script_of
 from simulation import golden
 from simulation.many import WORKERS
 
@@ -58,8 +57,13 @@ def prove(figures: Figures) -> None:
 
 
 def _prove_scripts(figures: Figures, count: int) -> None:
-    found = _run(count)
-    recorded = golden.readable(RECORD)
+    scripts = [script_of(number) for number in range(count)]
+    found, recorded = _run(scripts), golden.readable(RECORD)
+    wrong = golden.differing(_digests(found), _digests(recorded))
+    # On a machine that stood still some commands come too late: only those scripts get a second chance.
+    late = [script for script in scripts if script.name in wrong and was_late(script, found[script.name])]
+    found |= _run(late) if late else {}
+    figures.shown("scripts run again, since a command came too late", len(late))
     wrong = golden.differing(_digests(found), _digests(recorded))
     for name in wrong:
         print(f"{name} is now {digest_of(found[name])}")
@@ -87,11 +91,11 @@ def _differing_when_perturbed(count: int) -> int:
     return int(ended.stdout.splitlines()[-1].split()[0])
 
 
-def _run(count: int) -> dict[str, list[object]]:
-    scripts = [script_of(number) for number in range(count)]
+def _run(scripts: Sequence[Script]) -> dict[str, list[object]]:
+    brokers = [script.broker for script in scripts]
     with (
         tempfile.TemporaryDirectory() as folder,
-        LocalPlatform(Path(folder), accounts=count, brokers=list(PROFILES)) as platform,
+        LocalPlatform(Path(folder), accounts=len(scripts), brokers=brokers) as platform,
     ):
         return asyncio.run(run_scripts(platform, scripts))
 
@@ -105,8 +109,12 @@ def digest_of(lines: Sequence[object]) -> str:
 
 
 def record(count: int = SCRIPTS) -> None:
-    """Write what scripts end with now."""
-    golden.write_readable(RECORD, _run(count))
+    """Write what scripts end with now, if no command came too late."""
+    scripts = [script_of(number) for number in range(count)]
+    found = _run(scripts)
+    late = [script.name for script in scripts if was_late(script, found[script.name])]
+    assert not late, f"the machine was too slow, nothing is recorded: {', '.join(late)}"
+    golden.write_readable(RECORD, found)
 
 
 if __name__ == "__main__":

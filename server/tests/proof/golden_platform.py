@@ -3,7 +3,7 @@
 Ids are replaced by places, and times are left out. Of the events of an order the trades are sorted, states between
 accept and end are left out, and of the order's own states the last is kept: a fast report skips some, and may come
 before the answer. A command that came after the end of its order has the broker's refusal or ours as its reason: both
-are TOO_LATE.
+are TOO_LATE. A second cancel is answered with the first for five seconds and refused afterwards: both are REPEATED.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from uuid import UUID
 import asyncpg
 import httpx
 
-from openbell import AsyncClient
+from openbell import Action, AsyncClient
 from openbell.errors import ApiError
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.events.account_events import EventKind
@@ -28,7 +28,7 @@ from proof.golden_scripts import PRICE, Cancel, Order, Price, Replace, Script
 from proof.load import clients
 from simulation.golden_run import PASSING, TOO_LATE
 
-# A command that waits for its door longer than two seconds ends otherwise: more at a time overload two cores.
+# More at a time overload two busy cores: then commands arrive later than the two seconds for which they are valid.
 AT_ONCE: Final = 16
 CLIENTS: Final = 8
 LOOK_SECONDS: Final = 0.25
@@ -125,19 +125,18 @@ class Runner:
     watch: Watch
     # What the api said to each script, step by step.
     answers: dict[int, list[str]] = field(default_factory=dict)
+    latest: dict[int, Action] = field(default_factory=dict)
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def run(self, script: Script, account_id: UUID) -> None:
         async with self.places:
             await self._prepare(script, account_id)
             said = self.answers.setdefault(script.number, [])
-            intent_id = ""
             for step in script.steps:
                 if isinstance(step, Price):
                     await self._set_price(script, step)
                 else:
-                    answer, intent_id = await self._submit(script, account_id, step, intent_id)
-                    said.append(answer)
+                    said.append(await self._submit(script, account_id, step, self.latest.get(script.number)))
                 trouble = await self.watch.until_at_rest(account_id)
                 if script.has_aftermath and not trouble:
                     await asyncio.sleep(AFTERMATH_SECONDS)
@@ -160,25 +159,29 @@ class Runner:
     async def _put(self, path: str, body: object) -> None:
         (await self.broker.put(path, json=body)).raise_for_status()
 
-    async def _submit(
-        self, script: Script, account_id: UUID, step: Order | Replace | Cancel, intent_id: str
-    ) -> tuple[str, str]:
-        """What the api said, and the intent it is about."""
-        client, account = self.clients[script.number % len(self.clients)], str(account_id)
+    async def _submit(self, script: Script, account_id: UUID, step: Order | Replace | Cancel, of: Action | None) -> str:
+        """What the api said; keeps the action, which is the last of its intent."""
         name = type(step).__name__
         try:
-            if isinstance(step, Order):
-                action = await client.create_intent(
-                    symbol=script.symbol, side=step.side, spec=step.spec, allow_duplicate=True, account_id=account
-                )
-                intent_id = action.intent_id
-            elif isinstance(step, Replace):
-                await client.replace_intent(intent_id, step.spec, account_id=account)
-            else:
-                await client.cancel_intent(intent_id, account_id=account)
+            action = await self._command(script, str(account_id), step, of)
         except ApiError as refused:
-            return f"{name} {refused.code}", intent_id
-        return f"{name} accepted", intent_id
+            is_second = isinstance(step, Cancel) and of is not None and of.action_type == "CANCEL"
+            return f"{name} REPEATED" if is_second and refused.code == "order_terminal" else f"{name} {refused.code}"
+        self.latest[script.number] = action
+        return f"{name} REPEATED" if of is not None and action.id == of.id else f"{name} accepted"
+
+    async def _command(
+        self, script: Script, account_id: str, step: Order | Replace | Cancel, of: Action | None
+    ) -> Action:
+        client = self.clients[script.number % len(self.clients)]
+        if isinstance(step, Order):
+            return await client.create_intent(
+                symbol=script.symbol, side=step.side, spec=step.spec, allow_duplicate=True, account_id=account_id
+            )
+        assert of is not None
+        if isinstance(step, Replace):
+            return await client.replace_intent(of.intent_id, step.spec, account_id=account_id)
+        return await client.cancel_intent(of.intent_id, account_id=account_id)
 
 
 async def run_scripts(platform: LocalPlatform, scripts: Sequence[Script]) -> dict[str, list[object]]:
@@ -261,6 +264,12 @@ async def _read_ends(ours: "asyncpg.Connection[Row]", theirs: "asyncpg.Connectio
         at_broker=_by_account(await theirs.fetch(_AT_BROKER)),
         requests=_by_account(await theirs.fetch(_REQUESTS)),
     )
+
+
+def was_late(script: Script, lines: Sequence[object]) -> bool:
+    """Whether a command missed its time at the broker or waited in vain, and the script's plan is not the cause."""
+    text = json.dumps(lines)
+    return " expired" in text or ("NO_ANSWER" in text and not script.faults)
 
 
 def _by_account(rows: Iterable[Row]) -> dict[UUID, list[Row]]:
