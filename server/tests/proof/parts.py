@@ -55,6 +55,7 @@ PARTS: Final = {
     "fuzz-grpc": Part(_STREAMS, 6),
     "fuzz-http": Part(_REST, 45),
     "generators": Part(("docs/openapi.json", *_PAGES, "README.md")),
+    "golden": Part((*_EXECUTION, "server/tests/simulation", "server/tests/proof/golden_*.py")),
     "health": Part(_REST, 6),
     "isolation": Part(_PLATFORM, 13),
     "kill": Part(_EXECUTION, 28),

@@ -86,7 +86,7 @@ def run(plan: Plan, *, show: bool = False) -> Verdict:
 
 
 async def _run(world: World, plan: Plan, crash: Crash) -> Verdict:
-    accounts = [_add_account(world, number) for number in range(ACCOUNTS)]
+    accounts = [add_account(world, number) for number in range(ACCOUNTS)]
     if plan.crash_at:
         faults, mixture = in_a_mood(plan.mood), COMMANDS[plan.command]
     else:
@@ -106,7 +106,7 @@ async def _run(world: World, plan: Plan, crash: Crash) -> Verdict:
     world.suffer(DatabaseFaults(), BusFaults(), BrokerFaults())
     nemesis.make_whole()
     world.note("faults are over")
-    findings = await _until_settled(world, Checker(world, load.accepted))
+    findings = await until_settled(world, Checker(world, load.accepted))
     return Verdict(
         plan=plan,
         findings=tuple(findings),
@@ -118,7 +118,7 @@ async def _run(world: World, plan: Plan, crash: Crash) -> Verdict:
     )
 
 
-async def _until_settled(world: World, checker: Checker) -> list[Finding]:
+async def until_settled(world: World, checker: Checker) -> list[Finding]:
     """Give it time, and no more than it takes."""
     over = world.loop.time() + SETTLE_SECONDS
     while True:
@@ -131,7 +131,7 @@ async def _until_settled(world: World, checker: Checker) -> list[Finding]:
             return findings
 
 
-def _add_account(world: World, number: int) -> BrokerAccount:
+def add_account(world: World, number: int) -> BrokerAccount:
     """Every other one must sign in."""
     account_id = AccountId(UUID(int=number + 1))
     account = BrokerAccount(OrganizationId(UUID(int=1)), account_id, world.profile.name, slot_of(account_id))

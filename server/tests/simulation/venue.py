@@ -310,7 +310,9 @@ class Venue:
 
     def _change(self, order: VenueOrder, fill: BrokerExecution) -> None:
         """Take a fill back, or correct it."""
-        busted = self._happens(0.5)
+        self._tell_change(order, fill, busted=self._happens(0.5))
+
+    def _tell_change(self, order: VenueOrder, fill: BrokerExecution, *, busted: bool) -> None:
         change = ExecutionChange(
             execution_id=fill.execution_id,
             revision=1,
@@ -341,7 +343,7 @@ class Venue:
             return
         if self._happens(self.faults.unlisted):
             answer = Unknown("400 E17")
-        self._later(self._within(LATENCY_SECONDS), _settle, reply, answer)
+        self._later(self._within(LATENCY_SECONDS), settle, reply, answer)
 
     def _later(self, delay: float, call: Callable[..., object], *arguments: object) -> None:
         loop = asyncio.get_running_loop()
@@ -355,7 +357,8 @@ class Venue:
         return rate > 0 and self.chance.random() < rate
 
 
-def _settle(reply: Reply, answer: Outcome | Exception) -> None:
+def settle(reply: Reply, answer: Outcome | Exception) -> None:
+    """Answer whoever still waits."""
     if reply.done():
         return
     if isinstance(answer, Exception):
