@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,18 +19,21 @@ from openbell_server.application.ports.account_transaction import (
     TrackedAction,
 )
 from openbell_server.application.ports.broker import BrokerCapabilities, BrokerSession
-from openbell_server.domain.identifiers import ActionId, IntentId
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId
 from openbell_server.domain.markets.instruments import BrokerPosition
 from openbell_server.domain.orders.action_lifecycle import PAST_DOOR, SETTLED, ActionState
 from openbell_server.domain.orders.broker_guarantees import LookUp
 from openbell_server.domain.orders.broker_reports import OrderName, OrderReport
 from openbell_server.domain.orders.external_orders import excess, own_action
 from openbell_server.domain.orders.intents import ActionType
+from openbell_server.domain.orders.order_aggregate import Standing
 from openbell_server.domain.orders.order_reports import changes_nothing
 
 LIST_SECONDS: Final = 30.0
 # The broker's clock may differ from ours, and its list may lag.
 OVERLAP: Final = timedelta(minutes=5)
+# Accounts whose last list is kept.
+LISTS_KEPT_MAX: Final = 10_000
 # How long after an order's end its fills may still be reported.
 LATE: Final = timedelta(days=1)
 REPORTS_AT_ONCE_MAX: Final = 200
@@ -67,6 +70,9 @@ class ReconcileAccount:
     # Passes, new or changed external orders, and failed reads of positions.
     counts: Counter[str] = field(default_factory=Counter)
     _take_positions: TakePositions = field(default_factory=TakePositions)
+    # Of each account's last list: reports of ended orders that changed nothing. The same report in the next list needs
+    # no look at the database; a deep reconciliation compares all again.
+    _unchanged: dict[AccountId, frozenset[OrderReport]] = field(default_factory=dict)
     _look_ups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOK_UPS_AT_ONCE_MAX))
 
     async def __call__(
@@ -98,19 +104,24 @@ class ReconcileAccount:
                 listed = await self._list(account, session, min(doors) - OVERLAP)
                 missing = _not_listed(missing, listed)
         reports = [*listed, *(report for _, report in found if report is not None)]
+        known = frozenset() if deep else self._unchanged.get(account.account_id, frozenset())
         unmatched: list[OrderReport] = []
         left: list[OrderReport] = []
-        for first in range(0, len(reports), REPORTS_AT_ONCE_MAX):
-            news = await self._news(account, reports[first : first + REPORTS_AT_ONCE_MAX])
+        unchanged = {report for report in listed if report in known}
+        unseen = [report for report in reports if report not in unchanged]
+        for first in range(0, len(unseen), REPORTS_AT_ONCE_MAX):
+            news, ended = await self._news(account, unseen[first : first + REPORTS_AT_ONCE_MAX])
+            unchanged |= ended
             if news:
                 left += await self.track(account, news, unmatched)
+        self._keep(account.account_id, unchanged)
         in_doubt = {action.order_name for action in start.open_orders if action.state in PAST_DOOR}
         is_complete = not [name for name in missing if name not in in_doubt and name in start.names]
         left_alone = is_last and not left and not start.names
         if left or not is_complete:
             held = None
         undecided, differs = await self._judge(
-            account, capabilities, start, listed, unmatched, held, left_alone=left_alone
+            account, capabilities, start, listed, unmatched, held, known, left_alone=left_alone
         )
         left += undecided
         self.counts["passes"] += 1
@@ -162,20 +173,31 @@ class ReconcileAccount:
         known = [name for name in names if (name.broker_order_ids if by_broker_id else name.client_order_id)]
         return await asyncio.gather(*(one(name) for name in known))
 
-    async def _news(self, account: BrokerAccount, reports: Sequence[OrderReport]) -> list[OrderReport]:
-        """The reports that change our record; most of a list does not."""
+    def _keep(self, account_id: AccountId, unchanged: set[OrderReport]) -> None:
+        self._unchanged.pop(account_id, None)
+        if unchanged:
+            while len(self._unchanged) >= LISTS_KEPT_MAX:
+                del self._unchanged[next(iter(self._unchanged))]
+            self._unchanged[account_id] = frozenset(unchanged)
+
+    async def _news(
+        self, account: BrokerAccount, reports: Sequence[OrderReport]
+    ) -> tuple[list[OrderReport], set[OrderReport]]:
+        """The reports that change our record, and those of ended orders that do not; most of a list does not."""
         async with self.store.account_transaction(account) as transaction:
             intents = await intents_of_reports(transaction, reports)
             histories: dict[IntentId, list[TrackedAction]] = {}
             for action in await transaction.of_intents([*{i for i in intents if i is not None}]):
                 histories.setdefault(action.intent_id, []).append(action)
-        news = []
+        news, ended = [], set()
         for report, intent_id in zip(reports, intents, strict=True):
             history = histories.get(intent_id, []) if intent_id is not None else []
             is_settled = all(action.state in SETTLED for action in history)
             if not (history and is_settled and changes_nothing(history[0].order, report)):
                 news.append(report)
-        return news
+            elif history[0].order.standing is Standing.CLOSED:
+                ended.add(report)
+        return news, ended
 
     async def _judge(
         self,
@@ -185,6 +207,7 @@ class ReconcileAccount:
         listed: Sequence[OrderReport],
         unmatched: Sequence[OrderReport],
         held: Sequence[BrokerPosition] | None,
+        known: Collection[OrderReport],
         *,
         left_alone: bool,
     ) -> tuple[list[OrderReport], bool]:
@@ -198,7 +221,7 @@ class ReconcileAccount:
             if transaction.hold is not None:
                 return [*unmatched], differs
             kept = await transaction.external_orders_among([report.broker_order_id for report in unmatched])
-            unsent = await transaction.skipped_among(_own(listed))
+            unsent = await transaction.skipped_among(_own([report for report in listed if report not in known]))
             unrecorded = _own([report for report in unmatched if report.broker_order_id not in kept])
             unrecorded -= await transaction.forgotten_among(unrecorded)
             excesses = excess([*listed, *unmatched], unsent, unrecorded, start.last.resumed_at)

@@ -83,6 +83,11 @@ declare
     v_now timestamptz;
     v_status text[];
     v_seen integer[];
+    -- Where the rows of each unit are. The planner may join a small table in any order, and keeps that plan when the table
+    -- is large; a row's place leaves it no choice. Nobody moves the rows while their account is locked.
+    v_action_row tid[];
+    v_order_row tid[];
+    v_count bigint;
 begin
     -- 1. Locks: those of rules first, then the accounts in id order, as every other transaction takes them. Each is a
     --    statement of its own, so that later statements see what the last holder committed.
@@ -108,23 +113,30 @@ begin
         -- 2. One read decides every unit.
         select array_agg(x.unit) into v_seen
         from unnest(x_unit, x_execution_id) x (unit, execution_id)
-        join executions e on e.account_id = u_account_id[x.unit] and e.execution_id = x.execution_id;
+        cross join lateral (
+            select 1 from executions e
+            where e.account_id = u_account_id[x.unit] and e.execution_id = x.execution_id limit 1
+        ) e;
         select array_agg(
-            case when s.action_id is not null and o.version = u.version and u.place = 1
+            case when s.state = u.previous and s.attempt_id = u.attempt_id and s.intent_id = u.intent_id
+                and s.organization_id = u.organization_id and s.slot = any (p_slots) and o.version = u.version and u.place = 1
                 and (v_seen is null or not u.ord = any (v_seen)) then 'WRITTEN' else 'CHANGED' end
             order by u.ord
-        )
-        into v_status
+        ), array_agg(s.row order by u.ord), array_agg(o.row order by u.ord)
+        into v_status, v_action_row, v_order_row
         from (
             select u.*, row_number() over (partition by u.account_id, u.intent_id order by u.ord) as place
             from unnest(u_organization_id, u_account_id, u_intent_id, u_action_id, u_attempt_id, u_version, u_previous)
                 with ordinality u (organization_id, account_id, intent_id, action_id, attempt_id, version, previous, ord)
         ) u
-        left join action_states s on s.account_id = u.account_id and s.action_id = u.action_id
-            and s.organization_id = u.organization_id and s.intent_id = u.intent_id and s.attempt_id = u.attempt_id
-            and s.state = u.previous and s.slot = any (p_slots)
-        left join orders o on o.organization_id = u.organization_id and o.account_id = u.account_id
-            and o.order_id = u.intent_id;
+        left join lateral (
+            select s.ctid as row, s.organization_id, s.intent_id, s.attempt_id, s.state, s.slot from action_states s
+            where s.account_id = u.account_id and s.action_id = u.action_id limit 1
+        ) s on true
+        left join lateral (
+            select o.ctid as row, o.version from orders o
+            where o.organization_id = u.organization_id and o.account_id = u.account_id and o.order_id = u.intent_id limit 1
+        ) o on true;
 
         -- 3. Write: one statement per table.
         update action_states s
@@ -133,23 +145,36 @@ begin
             unknown_since = case when u.state = 'UNKNOWN' then v_now else s.unknown_since end,
             settled_at = case when u.settles then v_now end, updated_at = v_now
         from unnest(
-            v_status, u_account_id, u_action_id, u_previous, u_state, u_settles, u_reason_code, u_broker_code, u_broker_text
-        ) u (status, account_id, action_id, previous, state, settles, reason_code, broker_code, broker_text)
-        where u.status = 'WRITTEN' and u.state <> u.previous and s.account_id = u.account_id and s.action_id = u.action_id;
+            v_status, v_action_row, u_previous, u_state, u_settles, u_reason_code, u_broker_code, u_broker_text
+        ) u (status, row, previous, state, settles, reason_code, broker_code, broker_text)
+        where u.status = 'WRITTEN' and u.state <> u.previous and s.ctid = u.row;
+        get diagnostics v_count = row_count;
+        if v_count <> (
+            select count(*) from unnest(v_status, u_previous, u_state) u (status, previous, state)
+            where u.status = 'WRITTEN' and u.state <> u.previous
+        ) then
+            raise exception 'an action of a locked account was moved';
+        end if;
 
         update orders o
         set filled_quantity = u.filled_quantity, filled_value = u.filled_value, standing = u.standing,
             close_reason = u.close_reason, pending = u.pending, certainty = u.certainty,
             broker_order_ids = u.broker_order_ids::text[], version = o.version + 1, updated_at = v_now
         from unnest(
-            v_status, u_saves_order, u_organization_id, u_account_id, u_intent_id, u_filled_quantity, u_filled_value,
-            u_standing, u_close_reason, u_pending, u_certainty, u_broker_order_ids
+            v_status, v_order_row, u_saves_order, u_filled_quantity, u_filled_value, u_standing, u_close_reason, u_pending,
+            u_certainty, u_broker_order_ids
         ) u (
-            status, saves_order, organization_id, account_id, intent_id, filled_quantity, filled_value,
-            standing, close_reason, pending, certainty, broker_order_ids
+            status, row, saves_order, filled_quantity, filled_value, standing, close_reason, pending, certainty,
+            broker_order_ids
         )
-        where u.status = 'WRITTEN' and u.saves_order and o.organization_id = u.organization_id
-            and o.account_id = u.account_id and o.order_id = u.intent_id;
+        where u.status = 'WRITTEN' and u.saves_order and o.ctid = u.row;
+        get diagnostics v_count = row_count;
+        if v_count <> (
+            select count(*) from unnest(v_status, u_saves_order) u (status, saves_order)
+            where u.status = 'WRITTEN' and u.saves_order
+        ) then
+            raise exception 'an order of a locked account was moved';
+        end if;
 
         if cardinality(x_unit) > 0 then
             insert into executions (
@@ -223,13 +248,15 @@ begin
                 when o.disabled or a.disabled then 'DISABLED'
                 when a.credential_version is distinct from d.credential_version
                     or a.credential_status in ('MISSING', 'INVALID', 'EXPIRED') then 'NOT_SIGNED_IN'
-                when i.held_at is not null and exists (
-                    select 1 from forgotten_orders f where f.account_id = d.account_id
+                when i.held_at is not null and (
+                    select true from forgotten_orders f where f.account_id = d.account_id limit 1
                 ) then 'FORGOTTEN_ORDERS'
-                when exists (
-                    select 1 from action_states k
+                -- Not `exists`: the planner would read the cancels of all accounts at once.
+                when (
+                    select true from action_states k
                     where k.account_id = d.account_id and k.settled_at is null and k.action_type = 'CANCEL'
                         and k.state = 'QUEUED'
+                    limit 1
                 ) then 'CANCELS'
                 else 'OPEN' end as status
             from unnest(
@@ -241,48 +268,58 @@ begin
                 and c.slot = any (p_slots)
             left join organizations o on o.organization_id = d.organization_id
             left join accounts a on a.organization_id = d.organization_id and a.account_id = d.account_id
-        ), queued as materialized (
-            select j.organization_id, j.account_id, q.action_id, q.intent_id, q.seq, q.action_no,
-                bool_and(
-                    q.action_type = 'CREATE' and (q.deadline is null or q.deadline > v_now)
-                    and (j.seconds_max is null or q.queued_at > v_now - make_interval(secs => j.seconds_max))
-                    and q.is_new and not q.is_revoked
-                ) over (partition by j.account_id order by q.action_no) as is_plain
+        ), next as materialized (
+            select j.organization_id, j.account_id, j.seconds_max, q.*
             from judged j
             cross join lateral (
-                select s.action_id, s.intent_id, s.seq, s.action_no, s.action_type, s.deadline, s.queued_at,
-                    o.standing = 'NONE' and o.pending = 'NEW' and o.certainty = 'CONFIRMED' and s.known_as is null as is_new,
-                    exists (
-                        select 1 from api_keys k
-                        where k.organization_id = j.organization_id and k.revoked_at is not null
-                            and k.api_key_id = case when w.principal_type = 'API_KEY' and w.principal_id
-                                ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then w.principal_id::uuid end
-                    ) as is_revoked
-                from (
-                    select * from action_states s
-                    where s.account_id = j.account_id and s.organization_id = j.organization_id and s.settled_at is null
-                        and s.state = 'QUEUED'
-                    order by s.action_no limit j.row_limit
-                ) s
-                join orders o on o.organization_id = j.organization_id and o.account_id = j.account_id
-                    and o.order_id = s.intent_id
-                join intent_actions w on w.organization_id = j.organization_id and w.account_id = j.account_id
-                    and w.intent_id = s.intent_id and w.seq = s.seq
+                select s.ctid as row, s.action_id, s.intent_id, s.seq, s.action_no, s.action_type, s.deadline, s.queued_at,
+                    s.known_as
+                from action_states s
+                where s.account_id = j.account_id and s.organization_id = j.organization_id and s.settled_at is null
+                    and s.state = 'QUEUED'
+                order by s.action_no limit j.row_limit
             ) q
             where j.status = 'OPEN'
+        ), queued as materialized (
+            -- Each `limit 1` and all columns of every key force a look-up by key, whatever the planner expects.
+            select n.row, n.account_id, n.action_id, n.intent_id, n.seq, n.action_no, o.symbol, o.order_side,
+                o.order_type, o.route_strategy, o.quantity, o.limit_price, o.stop_price, o.time_in_force,
+                o.client_reference_id, o.version,
+                bool_and(
+                    n.action_type = 'CREATE' and (n.deadline is null or n.deadline > v_now) and n.known_as is null
+                    and (n.seconds_max is null or n.queued_at > v_now - make_interval(secs => n.seconds_max))
+                    and o.standing = 'NONE' and o.pending = 'NEW' and o.certainty = 'CONFIRMED' and not w.is_revoked
+                ) over (partition by n.account_id order by n.action_no) as is_plain
+            from next n
+            cross join lateral (
+                select * from orders o
+                where o.organization_id = n.organization_id and o.account_id = n.account_id and o.order_id = n.intent_id
+                limit 1
+            ) o
+            cross join lateral (
+                select exists (
+                    select 1 from api_keys k
+                    where k.organization_id = n.organization_id and k.revoked_at is not null
+                        and k.api_key_id = case when w.principal_type = 'API_KEY' and w.principal_id
+                            ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then w.principal_id::uuid end
+                ) as is_revoked
+                from intent_actions w
+                where w.organization_id = n.organization_id and w.account_id = n.account_id and w.intent_id = n.intent_id
+                    and w.seq = n.seq and w.action_no = n.action_no
+                limit 1
+            ) w
         ), opened as (
             update action_states s
             set state = 'DISPATCHING', attempt_id = p_attempt_id, send_started_at = v_now, updated_at = v_now
             from queued q
-            where q.is_plain and s.account_id = q.account_id and s.action_id = q.action_id and s.state = 'QUEUED'
-            returning s.account_id, s.action_id
+            where q.is_plain and s.ctid = q.row and s.state = 'QUEUED'
+            returning s.action_id
         )
-        select q.action_no::integer, q.account_id, 'OPENED', v_now, q.action_id, q.intent_id, q.seq, o.symbol, o.order_side,
-            o.order_type, o.route_strategy, o.quantity, o.limit_price, o.stop_price, o.time_in_force, o.client_reference_id,
-            o.version
+        select q.action_no::integer, q.account_id, 'OPENED', v_now, q.action_id, q.intent_id, q.seq, q.symbol, q.order_side,
+            q.order_type, q.route_strategy, q.quantity, q.limit_price, q.stop_price, q.time_in_force, q.client_reference_id,
+            q.version
         from queued q
-        join opened d on d.account_id = q.account_id and d.action_id = q.action_id
-        join orders o on o.organization_id = q.organization_id and o.account_id = q.account_id and o.order_id = q.intent_id
+        where q.action_id in (select d.action_id from opened d)
         union all
         select null, n.account_id, n.status, v_now, null, null, null, null, null, null, null, null, null, null, null, null, null
         from (
