@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from openbell_server.application.execution.ports import DoorRequest, DoorTerms
+from openbell_server.application.execution.ports import DoorRequest, DoorTerms, Opened
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.domain.orders.action_lifecycle import ActionState
@@ -31,7 +31,7 @@ async def test_doors_open_in_commit_order_and_no_more_than_asked_for(tick_bench:
 
 async def test_the_next_tick_opens_the_doors_that_were_left(tick_bench: TickBench) -> None:
     creates = [await tick_bench.accept() for _ in range(3)]
-    opened = []
+    opened = list[Opened]()
     for _ in range(3):
         opened += (await tick_bench.tick(doors=[await tick_bench.request(2)])).opened
     assert [each.action.action_id for each in opened] == [create.action_id for create in creates]
