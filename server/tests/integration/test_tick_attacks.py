@@ -21,11 +21,11 @@ from openbell_server.application.execution.execution_ticks import ExecutionTicks
 from openbell_server.application.execution.ports import TickResult
 from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.domain.controls.findings import Scope
-from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.orders.broker_reports import Accepted, ReportStatus
 from support.brokers.paper_broker import until
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import Tenant, a_tenant, accept, an_execution
+from support.environment.scripted_ticks import NothingSignedIn
 from support.environment.store_benches import PostgresDatabase
 from support.environment.tick_benches import ALL_SLOTS, TickBench, filled, postgres_tick_bench
 from support.rest.rest_api import RecordedHints
@@ -182,13 +182,6 @@ async def test_a_locked_account_stops_a_tick_within_the_limit(pool: Pool, ours: 
         assert time.monotonic() - began < 30
     assert await ours.record() == before
     assert (await ours.tick([unit])).written == [True]
-
-
-class NothingSignedIn:
-    """Implements SignedIn."""
-
-    def version_for(self, account_id: AccountId, database_epoch: int) -> int | None:
-        del account_id, database_epoch
 
 
 async def test_a_locked_account_takes_the_long_way_and_the_others_are_written(pool: Pool, ours: TickBench) -> None:
