@@ -324,3 +324,13 @@ async def test_a_tick_reads_as_little_of_a_long_history_as_of_a_short_one(pool: 
         await pool.execute("vacuum analyze")
         # Each time a few more are past their doors.
         assert max([await rows_read(ours, connection) for _ in range(7)]) < 100
+
+
+async def test_a_tick_reads_little_of_a_long_history_with_plans_made_while_there_was_none(ours: TickBench) -> None:
+    assert isinstance(ours.ticks, PostgresTickStore)
+    async with ours.ticks.pool.acquire() as connection:
+        # Often enough that the plans are kept.
+        for _ in range(8):
+            await rows_read(ours, connection)
+        await lengthen(ours)
+        assert await rows_read(ours, connection) < 200

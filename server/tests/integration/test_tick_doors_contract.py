@@ -157,6 +157,15 @@ async def test_no_door_opens_that_was_judged_by_something_else(tick_bench: TickB
     assert await tick_bench.record() == before
 
 
+async def test_each_account_is_judged_by_the_database_that_it_was_read_from(tick_bench: TickBench) -> None:
+    other = await tick_bench.database.another_account()
+    ours, _ = await tick_bench.accept(), await tick_bench.accept(account=other)
+    outdated = judged(database_epoch=2)(await tick_bench.request(5, other))
+    result = await tick_bench.tick(doors=[await tick_bench.request(), outdated])
+    assert [each.action.action_id for each in result.opened] == [ours.action_id]
+    assert result.long_way == {other.account_id: "RESTORED"}
+
+
 async def test_no_door_opens_of_a_slot_that_the_caller_does_not_hold(tick_bench: TickBench) -> None:
     await tick_bench.accept()
     others = {*ALL_SLOTS} - {tick_bench.account.slot}
