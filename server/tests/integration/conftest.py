@@ -12,6 +12,7 @@ from openbell_server.adapters.jetstream import connection as jetstream
 from openbell_server.adapters.jetstream import streams
 from openbell_server.adapters.postgres import connection
 from openbell_server.adapters.postgres.connection import Pool, open_pool
+from openbell_server.adapters.postgres.execution import ticks
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.brokers import http_client, http_connections
 from openbell_server.brokers.paper import ledger
@@ -22,6 +23,7 @@ from support.brokers.scripted_broker import Harness
 from support.builders.tenant import a_tenant
 from support.environment.logins import EXECUTOR_LOGIN, TEST_LOGIN, allow_every_login
 from support.environment.store_benches import Bench, memory_bench, postgres_bench
+from support.environment.tick_benches import TickBench, memory_tick_bench, postgres_tick_bench
 from support.tenancy.outbox_queues import Outbox
 from support.tenancy.populated_tenant import PopulatedTenant, populated_tenant
 from support.tenancy.statements import Owner
@@ -120,6 +122,27 @@ def pool_if_any(request: pytest.FixtureRequest) -> Pool | None:
 async def bench(pool_if_any: Pool | None) -> Bench:
     """An account on each of the two databases that execution can run on."""
     return await (postgres_bench(pool_if_any) if pool_if_any else memory_bench())
+
+
+@pytest.fixture
+async def tick_pool(database: str) -> AsyncIterator[Pool]:
+    """As executors write ticks; of the owner, who may take their role."""
+    opened = await ticks.open_tick_pool(database)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def tick_pool_if_any(request: pytest.FixtureRequest, pool_if_any: Pool | None) -> Pool | None:
+    return request.getfixturevalue("tick_pool") if pool_if_any else None
+
+
+@pytest.fixture
+async def tick_bench(pool_if_any: Pool | None, tick_pool_if_any: Pool | None) -> TickBench:
+    """An account whose orders are written in ticks, on each of the two databases."""
+    if pool_if_any and tick_pool_if_any:
+        return await postgres_tick_bench(pool_if_any, tick_pool_if_any)
+    return await memory_tick_bench()
 
 
 @pytest.fixture

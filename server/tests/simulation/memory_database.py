@@ -10,6 +10,7 @@ from typing import Self
 from uuid import UUID
 
 from openbell_server.application.ports.account_transaction import BrokerAccount, Hold, OrderTerms
+from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.controls.symbol_controls import SymbolControls
 from openbell_server.domain.events.account_events import EventKind
@@ -53,6 +54,7 @@ class ActionRow:
     unknown_since: datetime | None = None
     settled_at: datetime | None = None
     principal_revoked: bool = False
+    deadline: datetime | None = None
     resends: int = 0
     flagged_at: datetime | None = None
 
@@ -76,6 +78,7 @@ class Book:
     # None where the account needs no credential.
     credential_version: int | None = None
     credential_status: CredentialStatus = CredentialStatus.NOT_REQUIRED
+    environment: Environment = Environment.PAPER
     epoch: int = 1
     is_disabled: bool = False
     controls: dict[Symbol, SymbolControls] = field(default_factory=dict)
@@ -114,6 +117,7 @@ class Book:
             account=self.account,
             credential_version=self.credential_version,
             credential_status=self.credential_status,
+            environment=self.environment,
             epoch=self.epoch,
             is_disabled=self.is_disabled,
             controls={**self.controls},

@@ -1,15 +1,18 @@
 """Ticks in memory: what the database's function does, over the locks of all accounts at once."""
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
 from openbell_server.application.execution.ports import DoorRequest, DoorTerms, Opened, TickResult, Unit
+from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import NOT_READY
-from openbell_server.domain.identifiers import AccountId, client_order_id
+from openbell_server.domain.controls.symbol_controls import STALE_MILLIS_DEFAULT
+from openbell_server.domain.identifiers import AccountId, IntentId, client_order_id
 from openbell_server.domain.orders.action_lifecycle import SETTLED, ActionState
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_aggregate import Certainty, Order, Pending, Standing
@@ -27,9 +30,9 @@ class MemoryTickStore:
     async def door_terms_across_organizations(self, account_ids: Collection[AccountId]) -> dict[AccountId, DoorTerms]:
         """The terms of these accounts."""
         await self.database.trip()
-        books = [self.database.books[account_id] for account_id in account_ids]
+        books = [self.database.books[account_id] for account_id in account_ids if account_id in self.database.books]
         return {
-            book.account.account_id: DoorTerms(1, book.epoch, DATABASE_EPOCH, bool(book.controls), Environment.PAPER)
+            book.account.account_id: DoorTerms(1, book.epoch, DATABASE_EPOCH, bool(book.controls), book.environment)
             for book in books
         }
 
@@ -38,13 +41,13 @@ class MemoryTickStore:
     ) -> TickResult:
         """All of it in one transaction."""
         named = [*(unit.account for unit in units), *(request.account for request in doors)]
-        accounts = {account.account_id: account for account in named if account.slot in slots}
+        accounts = {account.account_id: account for account in named if self._is_held(account, slots)}
         opened = {key: MemoryAccountTransaction(self.database, accounts[key]) for key in sorted(accounts)}
         with contextlib.ExitStack() as ending:
             for transaction in opened.values():
                 await transaction.__aenter__()
                 ending.callback(transaction.lose)
-            written = [_write(opened.get(unit.account.account_id), unit) for unit in units]
+            written = _write_all(opened, units)
             results = [_open(opened.get(request.account.account_id), request, attempt_id) for request in doors]
             for transaction in opened.values():
                 await transaction.statement()
@@ -64,13 +67,27 @@ class MemoryTickStore:
             long_way={request.account.account_id: why for request, (_, why) in zip(doors, results, strict=True) if why},
         )
 
+    def _is_held(self, account: BrokerAccount, slots: Collection[int]) -> bool:
+        book = self.database.books.get(account.account_id)
+        return book is not None and book.account == account and account.slot in slots
 
-def _write(transaction: MemoryAccountTransaction | None, unit: Unit) -> bool:
-    if transaction is None:
-        return False
+
+def _write_all(transactions: Mapping[AccountId, MemoryAccountTransaction], units: Sequence[Unit]) -> list[bool]:
+    """Of several units of an intent, the first may be written."""
+    written, intents = [], set[tuple[AccountId, IntentId]]()
+    for unit in units:
+        account_id, intent = unit.account.account_id, (unit.account.account_id, unit.before.intent_id)
+        transaction = transactions.get(account_id)
+        written.append(transaction is not None and intent not in intents and _write(transaction, unit))
+        intents.add(intent)
+    return written
+
+
+def _write(transaction: MemoryAccountTransaction, unit: Unit) -> bool:
     book, before, after = transaction.book, unit.before, unit.after
     row = book.actions.get(before.action_id)
-    if row is None or (row.attempt_id, row.state) != (before.attempt_id, before.state):
+    remembered = (before.intent_id, before.attempt_id, before.state)
+    if unit.account != book.account or row is None or (row.intent_id, row.attempt_id, row.state) != remembered:
         return False
     known = any(fill.execution_id in book.executions for fill in unit.executions)
     if known or book.versions.get(before.intent_id, 1) != unit.version:
@@ -105,6 +122,8 @@ def _open(
     if transaction is None:
         return [], "NOT_FOUND"
     book = transaction.book
+    if request.account != book.account:
+        return [], "NOT_FOUND"
     queued = sorted((row for row in book.actions.values() if is_queued(row)), key=lambda row: row.number)
     why = _why_not(book, request, queued)
     if why is not None:
@@ -112,7 +131,7 @@ def _open(
     now, opened = transaction.database.clock(), list[Opened]()
     for row in queued[: request.doors]:
         order = book.orders[row.intent_id]
-        if row.action_type is not ActionType.CREATE or row.principal_revoked or not _is_new(order):
+        if not _is_plain(row, request.terms.environment, now) or not _is_new(order):
             return opened, "NOT_PLAIN"
         transaction.change(row.action_id, state=ActionState.DISPATCHING, attempt_id=attempt_id, send_started_at=now)
         transaction.database.note(f"door {client_order_id(row.action_id)}")
@@ -124,8 +143,8 @@ def _open(
 def _why_not(book: Book, request: DoorRequest, queued: Sequence[ActionRow]) -> str | None:
     reasons: Iterator[tuple[str, bool]] = iter(
         [
-            ("RESTORED", book.hold is not None),
-            ("OTHER_EPOCH", book.epoch != request.terms.account_epoch),
+            ("RESTORED", book.hold is not None or request.terms.database_epoch != DATABASE_EPOCH),
+            ("OTHER_EPOCH", (1, book.epoch) != (request.terms.organization_epoch, request.terms.account_epoch)),
             ("HALTED", book.halt_code is not None),
             ("DISABLED", book.is_disabled),
             ("NOT_SIGNED_IN", book.credential_version != request.credential_version),
@@ -135,6 +154,13 @@ def _why_not(book: Book, request: DoorRequest, queued: Sequence[ActionRow]) -> s
         ]
     )
     return next((reason for reason, is_so in reasons if is_so), None)
+
+
+def _is_plain(row: ActionRow, environment: Environment, now: datetime) -> bool:
+    millis_max = STALE_MILLIS_DEFAULT.get(environment)
+    is_fresh = millis_max is None or row.queued_at > now - timedelta(milliseconds=millis_max)
+    is_in_time = row.deadline is None or row.deadline > now
+    return row.action_type is ActionType.CREATE and is_fresh and is_in_time and not row.principal_revoked
 
 
 def _is_new(order: Order) -> bool:

@@ -12,6 +12,7 @@ from proof.sabotages import (
     migrations,
     outbox,
     tenancy,
+    ticks,
     vault,
     webhooks,
 )
@@ -27,5 +28,6 @@ AREAS: Final[Mapping[str, tuple[Fault, ...]]] = {
     "events": events.FAULTS,
     "controls": controls.FAULTS,
     "executor": executor.FAULTS,
+    "ticks": ticks.FAULTS,
     "migrations": migrations.FAULTS,
 }
