@@ -15,7 +15,15 @@ from uuid import UUID
 
 from openbell_server.application.crash_points import crash_point
 from openbell_server.application.execution.draft_transaction import DraftTransaction, NeedsDatabase
-from openbell_server.application.execution.ports import DoorRequest, DoorTerms, Opened, TickResult, TickStore, Unit
+from openbell_server.application.execution.ports import (
+    RESTORED,
+    DoorRequest,
+    DoorTerms,
+    Opened,
+    TickResult,
+    TickStore,
+    Unit,
+)
 from openbell_server.application.execution.record_outcomes import Door
 from openbell_server.application.ports.account_transaction import BrokerAccount, TrackedAction
 from openbell_server.application.ports.hints import Hints
@@ -288,6 +296,9 @@ class ExecutionTicks:
             account_id = waits.account.account_id
             doors = [self._remember(waits.account, each, attempt_id, began) for each in opened.get(account_id, [])]
             why = result.long_way.get(account_id)
+            if why == RESTORED:
+                # All terms are those of the database before.
+                self._terms.clear()
             if why is not None and not doors:
                 self._send_long_way(waits, why)
                 continue

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from openbell_server.application.ports.account_transaction import AccountTransaction, BrokerAccount, TrackedAction
@@ -162,6 +162,10 @@ class TickResult:
     opened: Sequence[Opened]
     # Accounts of which more must be read than a tick reads, and why.
     long_way: Mapping[AccountId, str]
+
+
+# Why a tick opens no doors of an account: the database was restored, or is not the one that its terms were read from.
+RESTORED: Final = "RESTORED"
 
 
 class TickStore(Protocol):

@@ -65,6 +65,7 @@ EVENT: Final = (
 DOOR: Final = (
     "d_organization_id",
     "d_account_id",
+    "d_database_epoch",
     "d_organization_epoch",
     "d_account_epoch",
     "d_credential_version",
@@ -106,7 +107,6 @@ class PostgresTickStore:
             **_columns(EVENT, _event_rows(units)),
             **_columns(DOOR, map(_door_row, doors)),
             "p_slots": list(slots),
-            "p_database_epoch": doors[0].terms.database_epoch if doors else None,
             "p_attempt_id": attempt_id,
         }
         async with acquire_clean(self.pool) as connection:
@@ -170,6 +170,7 @@ def _door_row(request: DoorRequest) -> tuple[Any, ...]:
     return (
         request.account.organization_id,
         request.account.account_id,
+        terms.database_epoch,
         terms.organization_epoch,
         terms.account_epoch,
         request.credential_version,

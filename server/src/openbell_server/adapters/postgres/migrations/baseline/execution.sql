@@ -153,7 +153,8 @@ create table executions (
     foreign key (organization_id, account_id, order_id) references orders
 );
 comment on table executions is 'Fills that brokers reported. Append-only.';
-create index executions_of_order on executions (account_id, order_id);
+-- Not the account first: on a table without statistics the planner would use it for look-ups by execution.
+create index executions_of_order on executions (order_id, account_id);
 create index executions_of_organization on executions (organization_id, recorded_at, execution_id);
 create trigger append_only before update or delete or truncate on executions
     for each statement execute function refuse_change();

@@ -70,8 +70,8 @@ create function work_tick(
     e_unit integer[], e_kind smallint[], e_seq integer[], e_body text[], e_position numeric[],
     -- Accounts whose doors may open: by which epochs and credential the caller judged, how many, and how old their
     -- commands may be.
-    d_organization_id uuid[], d_account_id uuid[], d_organization_epoch bigint[], d_account_epoch bigint[],
-    d_credential_version integer[], d_row_limit integer[], d_seconds_max integer[], p_database_epoch bigint,
+    d_organization_id uuid[], d_account_id uuid[], d_database_epoch bigint[], d_organization_epoch bigint[],
+    d_account_epoch bigint[], d_credential_version integer[], d_row_limit integer[], d_seconds_max integer[],
     p_attempt_id uuid
 ) returns table (
     ord integer, account_id uuid, status text, at timestamptz, action_id uuid, intent_id uuid, seq integer, symbol text,
@@ -118,20 +118,23 @@ begin
             where e.account_id = u_account_id[x.unit] and e.execution_id = x.execution_id limit 1
         ) e;
         select array_agg(
-            case when s.state = u.previous and s.attempt_id = u.attempt_id and s.intent_id = u.intent_id
-                and s.organization_id = u.organization_id and s.slot = any (p_slots) and o.version = u.version and u.place = 1
-                and (v_seen is null or not u.ord = any (v_seen)) then 'WRITTEN' else 'CHANGED' end
+            case when s.state = u.previous and s.attempt_id = u.attempt_id
+                and s.organization_id = u.organization_id and s.slot = any (p_slots)
+                and o.version = u.version and u.place = 1 and (v_seen is null or not u.ord = any (v_seen)) then 'WRITTEN' else 'CHANGED' end
             order by u.ord
         ), array_agg(s.row order by u.ord), array_agg(o.row order by u.ord)
         into v_status, v_action_row, v_order_row
         from (
             select u.*, row_number() over (partition by u.account_id, u.intent_id order by u.ord) as place
             from unnest(u_organization_id, u_account_id, u_intent_id, u_action_id, u_attempt_id, u_version, u_previous)
-                with ordinality u (organization_id, account_id, intent_id, action_id, attempt_id, version, previous, ord)
+                with ordinality
+                u (organization_id, account_id, intent_id, action_id, attempt_id, version, previous, ord)
         ) u
         left join lateral (
-            select s.ctid as row, s.organization_id, s.intent_id, s.attempt_id, s.state, s.slot from action_states s
-            where s.account_id = u.account_id and s.action_id = u.action_id limit 1
+            select s.ctid as row, s.organization_id, s.attempt_id, s.state, s.slot from action_states s
+            -- By all columns of both keys, whichever the planner uses.
+            where s.account_id = u.account_id and s.action_id = u.action_id and s.intent_id = u.intent_id and s.seq = 1
+            limit 1
         ) s on true
         left join lateral (
             select o.ctid as row, o.version from orders o
@@ -242,7 +245,7 @@ begin
         with judged as materialized (
             select d.organization_id, d.account_id, d.row_limit, d.seconds_max, case
                 when c.account_id is null or o.organization_id is null or a.account_id is null then 'NOT_FOUND'
-                when not i.is_this or i.epoch <> p_database_epoch or c.recovered_epoch <> i.epoch then 'RESTORED'
+                when not i.is_this or i.epoch <> d.database_epoch or c.recovered_epoch <> i.epoch then 'RESTORED'
                 when c.control_epoch <> d.account_epoch or o.control_epoch <> d.organization_epoch then 'OTHER_EPOCH'
                 when c.halt_code is not null then 'HALTED'
                 when o.disabled or a.disabled then 'DISABLED'
@@ -260,9 +263,12 @@ begin
                 ) then 'CANCELS'
                 else 'OPEN' end as status
             from unnest(
-                d_organization_id, d_account_id, d_organization_epoch, d_account_epoch, d_credential_version, d_row_limit,
-                d_seconds_max
-            ) d (organization_id, account_id, organization_epoch, account_epoch, credential_version, row_limit, seconds_max)
+                d_organization_id, d_account_id, d_database_epoch, d_organization_epoch, d_account_epoch,
+                d_credential_version, d_row_limit, d_seconds_max
+            ) d (
+                organization_id, account_id, database_epoch, organization_epoch, account_epoch, credential_version,
+                row_limit, seconds_max
+            )
             cross join this_incarnation i
             left join account_counters c on c.account_id = d.account_id and c.organization_id = d.organization_id
                 and c.slot = any (p_slots)
