@@ -9,6 +9,7 @@ from openbell_server.processes.execution_metrics import (
     watch_execution,
     watch_queues,
     watch_reconciliation,
+    watch_ticks,
 )
 from openbell_server.processes.measured_session import BrokerMetrics
 from openbell_server.processes.metrics import watch_followers, watch_pruning, watch_requests, watch_rounds
@@ -56,6 +57,7 @@ def described_metrics() -> dict[str, list[Described]]:
     watch_webhooks(relay, _NOTHING, _NOTHING)
     watch_pruning(relay)
     watch_execution(executor, _NOTHING, _NOTHING, _NOTHING)
+    watch_ticks(executor, _NOTHING)
     watch_budgets(executor, {})
     watch_reconciliation(executor, _NOTHING, _NOTHING)
     BrokerMetrics(executor)

@@ -7,6 +7,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.operators.diagnostics import Diagnostics
 from openbell_server.application.execution.broker_budget import BrokerBudget
 from openbell_server.application.execution.execute_action import ExecuteAction
+from openbell_server.application.execution.execution_ticks import ExecutionTicks
 from openbell_server.application.execution.follow_broker import FollowBroker
 from openbell_server.application.execution.slot_leases import SlotLeases
 from openbell_server.domain.controls.findings import Scope
@@ -56,8 +57,11 @@ def watch_execution(operations: Operations, pool: Pool, slots: SlotLeases, execu
         ("state",),
         lambda: {(state,): count for state, count in execute.counts.items() if state not in _NO_STATES},
     )
-    assert execute.ticks is not None
-    ticks = execute.ticks
+    operations.from_store(unknown, _UNKNOWN)
+
+
+def watch_ticks(operations: Operations, ticks: ExecutionTicks) -> None:
+    read = operations.instruments.read
     about = "Statements that wrote outcomes and reports, and opened doors, of many accounts at once."
     read("counter", "openbell_executor_ticks_total", about, (), lambda: {(): ticks.counts["ticks"]})
     about = "Orders and accounts that were processed in a transaction of their own instead, by reason."
@@ -68,7 +72,6 @@ def watch_execution(operations: Operations, pool: Pool, slots: SlotLeases, execu
         ("reason",),
         lambda: {(reason,): count for reason, count in ticks.long_way.items()},
     )
-    operations.from_store(unknown, _UNKNOWN)
 
 
 def watch_reconciliation(operations: Operations, pool: Pool, brokers: Mapping[str, FollowBroker]) -> None:

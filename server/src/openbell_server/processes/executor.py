@@ -53,7 +53,12 @@ from openbell_server.brokers.registry import BROKERS, spelled_at
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.broker_addresses import broker_addresses
 from openbell_server.processes.calendar_expiry import watch_calendars
-from openbell_server.processes.execution_metrics import watch_budgets, watch_execution, watch_reconciliation
+from openbell_server.processes.execution_metrics import (
+    watch_budgets,
+    watch_execution,
+    watch_reconciliation,
+    watch_ticks,
+)
 from openbell_server.processes.lifecycle import boot_time, notify_ready
 from openbell_server.processes.measured_session import BrokerMetrics
 from openbell_server.processes.operations_port import Operations
@@ -106,6 +111,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
             )
         )
         watch_execution(operations, pool, slots, parts.execute)
+        watch_ticks(operations, parts.ticks)
         watch_reconciliation(operations, pool, parts.brokers)
         _listen(hints, parts)
         background = _start_background(pool, hints, slots, session_store, parts)

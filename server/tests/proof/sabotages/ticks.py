@@ -16,7 +16,8 @@ _CHANGED: Final = f"{_DOORS}test_no_door_opens_after_a_change"
 # Two joins compare it, each of which alone keeps organizations apart.
 _ORGANIZATION_OF_UNIT: Final = """\
                 and s.organization_id = u.organization_id and s.slot = any (p_slots)
-                and o.version = u.version and u.place = 1 and (v_seen is null or not u.ord = any (v_seen)) then 'WRITTEN' else 'CHANGED' end
+                and o.version = u.version and u.place = 1 and (v_seen is null or not u.ord = any (v_seen))
+                then 'WRITTEN' else 'CHANGED' end
             order by u.ord
         ), array_agg(s.row order by u.ord), array_agg(o.row order by u.ord)
         into v_status, v_action_row, v_order_row

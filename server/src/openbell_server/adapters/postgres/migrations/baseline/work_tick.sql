@@ -120,7 +120,8 @@ begin
         select array_agg(
             case when s.state = u.previous and s.attempt_id = u.attempt_id
                 and s.organization_id = u.organization_id and s.slot = any (p_slots)
-                and o.version = u.version and u.place = 1 and (v_seen is null or not u.ord = any (v_seen)) then 'WRITTEN' else 'CHANGED' end
+                and o.version = u.version and u.place = 1 and (v_seen is null or not u.ord = any (v_seen))
+                then 'WRITTEN' else 'CHANGED' end
             order by u.ord
         ), array_agg(s.row order by u.ord), array_agg(o.row order by u.ord)
         into v_status, v_action_row, v_order_row
