@@ -51,8 +51,8 @@ create function door_terms(p_account_id uuid[]) returns table (
 $$;
 call run_as('openbell_worker', 'door_terms', 'openbell_executor');
 
--- Writes what executors learned of orders, and opens doors of accounts. Returns a status for each unit and account, and the
--- actions whose doors were opened.
+-- Writes outcomes and reports that executors received, and opens doors of accounts. Returns a status for each unit and
+-- account, and the actions whose doors were opened.
 create function work_tick(
     -- The slots that the caller holds: other accounts are not touched.
     p_slots smallint[],
