@@ -14,6 +14,8 @@ POINTS: Final = frozenset(
         "relay.after_complete",
         "executor.before_door",
         "executor.inside_door",
+        "executor.before_tick",
+        "executor.after_tick",
         "executor.after_door",
         "executor.after_answer",
         "executor.inside_outcome",
