@@ -293,8 +293,8 @@ _IN_THE_EXECUTOR: Final = (
     SourceFault(
         name="a tick opens doors of accounts with rules",
         file="application/execution/execution_ticks.py",
-        old="if terms is None or terms.has_rules:",
-        new="if terms is None:",
+        old="if each.terms is None or each.terms.has_rules:",
+        new="if each.terms is None:",
         tests=(f"{_TICKS}test_an_account_with_rules_is_not_opened",),
     ),
     SourceFault(

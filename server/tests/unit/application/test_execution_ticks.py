@@ -169,6 +169,17 @@ async def test_a_locked_account_takes_the_long_way_and_the_others_are_written(ex
     assert executor.ticks.long_way == {"blocked": 2}
 
 
+async def test_a_restore_that_one_account_shows_keeps_no_other_of_its_tick_from_opening(executor: Executor) -> None:
+    restored, other, locked = sorted(await executor.accounts(3), key=lambda account: account.account_id)
+    await soon(*(executor.ticks.open_doors(account, 0) for account in (restored, other, locked)))
+    terms = executor.ticks._terms
+    terms[restored.account_id] = replace(terms[restored.account_id], database_epoch=2)
+    executor.store.locked = {locked.account_id}
+    found = await soon(*(executor.ticks.open_doors(account, 1) for account in (restored, other, locked)))
+    assert [each is not None for each in found] == [False, True, False]
+    assert executor.ticks.failures == []
+
+
 async def test_one_execution_of_two_orders_is_left_to_the_long_way(executor: Executor) -> None:
     first, second = await executor.door(), await executor.door()
     reports = report_of(first, TWO), report_of(second, TWO)

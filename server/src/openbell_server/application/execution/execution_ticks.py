@@ -86,6 +86,8 @@ class _Waiting:
     account: BrokerAccount
     doors: int
     opened: asyncio.Future["OpenedDoors | None"]
+    # Set when a tick takes the account, and kept here: a restore drops all cached terms in the middle of a tick.
+    terms: DoorTerms | None = None
 
 
 @dataclass(slots=True)
@@ -186,7 +188,7 @@ class ExecutionTicks:
         try:
             waiting = await self._take_doors()
             await self._write(units, waiting)
-        except Exception as error:  # noqa: BLE001 - whoever waits takes the long way, which raises its own error
+        except Exception as error:  # noqa: BLE001 - every waiting caller takes the long way, which raises its own error
             self.failures.append(error)
             self._give_up(units, waiting, type(error).__name__)
 
@@ -247,8 +249,8 @@ class ExecutionTicks:
                 raise
         ready = []
         for each in taken:
-            terms = self._terms.get(each.account.account_id)
-            if terms is None or terms.has_rules:
+            each.terms = self._terms.get(each.account.account_id)
+            if each.terms is None or each.terms.has_rules:
                 self._send_long_way(each, "rules")
             else:
                 ready.append(each)
@@ -320,10 +322,9 @@ class ExecutionTicks:
             )
 
     def _request(self, waiting: _Waiting) -> DoorRequest:
-        account_id = waiting.account.account_id
-        terms = self._terms[account_id]
-        version = self.sign_ins.version_for(account_id, terms.database_epoch)
-        return DoorRequest(waiting.account, terms, version, waiting.doors)
+        assert waiting.terms is not None
+        version = self.sign_ins.version_for(waiting.account.account_id, waiting.terms.database_epoch)
+        return DoorRequest(waiting.account, waiting.terms, version, waiting.doors)
 
     def _remember(self, account: BrokerAccount, opened: Opened, attempt_id: UUID, began: float) -> Door:
         assert opened.action.send_started_at is not None
