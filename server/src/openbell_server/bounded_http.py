@@ -16,15 +16,6 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         self._bytes_max = bytes_max
         self._read = 0
 
-    @property
-    def is_unread(self) -> bool:
-        """Whether nothing was received since the last write; earlier bytes belong to an earlier request."""
-        return self._read == 0
-
-    def allow_more(self) -> None:
-        """Reset the limit: the bytes received so far were processed."""
-        self._read = min(self._read, 1)
-
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if self._read > self._bytes_max:
             raise httpcore.ReadError(f"more than {self._bytes_max} bytes for one answer")
