@@ -13,27 +13,19 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Final
 
 from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.domain.events.account_events import EventKind
-from openbell_server.domain.identifiers import ActionId, IntentId, Symbol, uuid7
+from openbell_server.domain.identifiers import ActionId, IntentId, uuid7
 from openbell_server.domain.orders.action_lifecycle import SETTLED, ActionState
-from openbell_server.domain.orders.intents import ActionType, CancelIntent, Command, CreateIntent, ReplaceIntent
+from openbell_server.domain.orders.intents import ActionType, CancelIntent, Command, CreateIntent
 from openbell_server.domain.orders.order_aggregate import Standing
-from openbell_server.domain.orders.order_terms import (
-    OrderSide,
-    OrderSpec,
-    OrderType,
-    ReplacementSpec,
-    RouteStrategy,
-    TimeInForce,
-)
 from simulation.bus import BusFaults
 from simulation.checker import Checker, client_order_id
 from simulation.fated_venue import FatedVenue
 from simulation.faults import PROCESSES
+from simulation.load import a_create, a_replace
 from simulation.loop import SimulatedLoop
 from simulation.memory_accept import accept
 from simulation.memory_database import ActionRow, Book, DatabaseAway, Event
@@ -91,10 +83,11 @@ class GoldenLoad:
         chance = random.Random(f"{self.seed}/golden intent {number}")
         is_market = chance.random() < 0.4
         intent_id = self.intent_id(number)
-        create = _a_create(chance, number, is_market=is_market)
+        # No two intents of a run ask for as much: an order without our id is known by its terms.
+        create = a_create(chance, lambda: 1 + number + INTENTS * chance.randint(0, 2), is_market=is_market)
         letters = chance.choice(SEQUENCES)
         changes = (
-            CancelIntent(ref_intent_id=intent_id) if letter == "C" else _a_replace(chance, intent_id)
+            CancelIntent(ref_intent_id=intent_id) if letter == "C" else a_replace(chance, intent_id, 60)
             for letter in letters
         )
         commands: list[Command] = [create, *changes]
@@ -200,7 +193,7 @@ def _action_words(row: ActionRow) -> str:
 
 
 def _told(events: list[Event]) -> list[str]:
-    """Actions as they were accepted and settled, and the order as it was told last."""
+    """Actions as they were accepted and settled, and the order as it was last reported."""
     bodies = [(event, json.loads(event.body)) for event in events]
     actions = [
         f"action {event.seq} {body.get('status', 'accepted')}"
@@ -262,32 +255,6 @@ async def _run(world: World, venue: FatedVenue, seed: int, *, is_rough: bool) ->
         positions=positions,
         findings=sorted(f"{bar}: {sentence}" for bar, sentence in found),
     )
-
-
-def _a_create(chance: random.Random, number: int, *, is_market: bool) -> CreateIntent:
-    return CreateIntent(
-        symbol=Symbol("AAPL"),
-        order_side=chance.choice([OrderSide.BUY, OrderSide.SELL]),
-        route_strategy=RouteStrategy.SMART,
-        spec=OrderSpec(
-            order_type=OrderType.MARKET if is_market else OrderType.LIMIT,
-            # No two intents of a run ask for as much: an order without our id is known by its terms.
-            quantity=Decimal(1 + number + INTENTS * chance.randint(0, 2)),
-            limit_price=None if is_market else Decimal(chance.randint(1, 9)),
-            time_in_force=TimeInForce.DAY,
-        ),
-        client_reference_id=None,
-    )
-
-
-def _a_replace(chance: random.Random, intent_id: IntentId) -> ReplaceIntent:
-    spec = ReplacementSpec(
-        order_type=OrderType.LIMIT,
-        quantity=Decimal(chance.randint(1, 60)),
-        limit_price=Decimal(chance.randint(1, 9)),
-        time_in_force=None,
-    )
-    return ReplaceIntent(ref_intent_id=intent_id, spec=spec)
 
 
 def _words(command: Command) -> str:

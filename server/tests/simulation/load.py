@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -57,10 +58,10 @@ class Load:
         account = self.accounts[number % len(self.accounts)]
         is_market = chance.random() < self.mixture.market
         intent_id = IntentId(self.world.new_id())
-        await self._ask(account, intent_id, _a_create(chance, is_market=is_market))
+        await self._ask(account, intent_id, a_create(chance, lambda: chance.randint(1, 20), is_market=is_market))
         if not is_market and chance.random() < self.mixture.replaced:
             await asyncio.sleep(self.mixture.patience + chance.random() * chance.choice([0.1, 1.0, 10.0]))
-            await self._ask(account, intent_id, _a_replace(chance, intent_id))
+            await self._ask(account, intent_id, a_replace(chance, intent_id, 30))
         if chance.random() < self.mixture.cancelled:
             await asyncio.sleep(self.mixture.patience + chance.random() * chance.choice([0.1, 2.0, 10.0]))
             await self._ask(account, intent_id, CancelIntent(ref_intent_id=intent_id))
@@ -77,14 +78,15 @@ class Load:
                 await asyncio.sleep(0.1)
 
 
-def _a_create(chance: random.Random, *, is_market: bool) -> CreateIntent:
+def a_create(chance: random.Random, quantity: Callable[[], int], *, is_market: bool) -> CreateIntent:
+    """A new order; the quantity is drawn between the side and the price, so that a seed gives the same order."""
     return CreateIntent(
         symbol=Symbol("AAPL"),
         order_side=chance.choice([OrderSide.BUY, OrderSide.SELL]),
         route_strategy=RouteStrategy.SMART,
         spec=OrderSpec(
             order_type=OrderType.MARKET if is_market else OrderType.LIMIT,
-            quantity=Decimal(chance.randint(1, 20)),
+            quantity=Decimal(quantity()),
             limit_price=None if is_market else Decimal(chance.randint(1, 9)),
             time_in_force=TimeInForce.DAY,
         ),
@@ -92,10 +94,11 @@ def _a_create(chance: random.Random, *, is_market: bool) -> CreateIntent:
     )
 
 
-def _a_replace(chance: random.Random, intent_id: IntentId) -> ReplaceIntent:
+def a_replace(chance: random.Random, intent_id: IntentId, quantity_max: int) -> ReplaceIntent:
+    """New terms for an order."""
     spec = ReplacementSpec(
         order_type=OrderType.LIMIT,
-        quantity=Decimal(chance.randint(1, 30)),
+        quantity=Decimal(chance.randint(1, quantity_max)),
         limit_price=Decimal(chance.randint(1, 9)),
         time_in_force=None,
     )
