@@ -123,7 +123,7 @@ class Runner:
     clients: Sequence[AsyncClient]
     broker: httpx.AsyncClient
     watch: Watch
-    # What the api said to each script, step by step.
+    # The api's answers to each script, step by step.
     answers: dict[int, list[str]] = field(default_factory=dict)
     latest: dict[int, Action] = field(default_factory=dict)
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
@@ -160,7 +160,7 @@ class Runner:
         (await self.broker.put(path, json=body)).raise_for_status()
 
     async def _submit(self, script: Script, account_id: UUID, step: Order | Replace | Cancel, of: Action | None) -> str:
-        """What the api said; keeps the action, which is the last of its intent."""
+        """The api's answer; keeps the action, which is the last of its intent."""
         name = type(step).__name__
         try:
             action = await self._command(script, str(account_id), step, of)
@@ -287,7 +287,7 @@ def _action_words(row: Row) -> str:
 
 
 def _told(events: Sequence[Row]) -> list[str]:
-    """Actions as they were accepted and settled, and the order as it was told last."""
+    """Actions as they were accepted and settled, and the order as it was last reported."""
     bodies: list[tuple[Row, dict[str, Any]]] = [(row, json.loads(row["body"] or "{}")) for row in events]
     actions = [
         f"action {row['seq']} {body.get('status', 'accepted')}"

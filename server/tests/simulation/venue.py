@@ -358,7 +358,7 @@ class Venue:
 
 
 def settle(reply: Reply, answer: Outcome | Exception) -> None:
-    """Answer whoever still waits."""
+    """Answer a request that still waits."""
     if reply.done():
         return
     if isinstance(answer, Exception):

@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 def a_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """What a server of this name shows, and what trusts it and nobody else."""
+    """The certificate of a server of this name, and a context that trusts only it."""
     key = ec.generate_private_key(ec.SECP256R1())
     whose = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
