@@ -90,6 +90,34 @@ PROMISES = {
         "seconds at most from the loss of access to the end of an open stream",
     ),
 }
+# What an order costs, and the figures of the part `cost`; each has two values: before execution in sets, and now.
+_BURST = "20 accounts, burst of 2000: "
+_STEADY = "20 accounts, 20 intents a second: "
+_MANY = "1000 accounts, burst of 2000: "
+_CPU = "CPU for an intent, load generator included, ms: before, new"
+COSTS = (
+    ("CPU of an order, ms: burst of 2,000 on 20 accounts", _BURST + _CPU),
+    (
+        "of this: executor and its database",
+        (f"{_BURST}CPU of executor, ms: before, new", f"{_BURST}CPU of postgres: for executor, ms: before, new"),
+    ),
+    (
+        "of this: api and its database",
+        (f"{_BURST}CPU of api, ms: before, new", f"{_BURST}CPU of postgres: for api, ms: before, new"),
+    ),
+    (
+        "of this: the paper broker and its database",
+        (f"{_BURST}CPU of paper, ms: before, new", f"{_BURST}CPU of postgres: for paper, ms: before, new"),
+    ),
+    ("CPU of an order, ms: burst of 2,000 on 1,000 accounts", _MANY + _CPU),
+    ("CPU of an order, ms: 20 orders a second", _STEADY + _CPU),
+    (
+        "CPU of an order, ms: 20 orders a second, one command",
+        "all, 20 intents a second: CPU for an intent, ms: before, new",
+    ),
+    ("orders filled in a second, 20 accounts", f"{_BURST}fills a second: before, new"),
+    ("orders filled in a second, 1,000 accounts", f"{_MANY}fills a second: before, new"),
+)
 OLDER = " **Older than the code that it covers.**"
 
 
@@ -122,6 +150,27 @@ def promise(name: str) -> str:
     return f"> **{figures[figure]}** {what.format(figures)}. {measured_when(result)} {link}"
 
 
+def costs() -> str:
+    """What an order costs, before execution in sets and now, and what a platform costs without orders."""
+    cost, figures = _measured("cost")
+    idle, of_idle = _measured("idle")
+    lines = ["| | before execution in sets | now |", "|---|---:|---:|"]
+    for what, names in COSTS:
+        both = [str(figures[name]).split(", ") for name in ((names,) if isinstance(names, str) else names)]
+        before, now = (sum(float(values[place]) for values in both) for place in (0, 1))
+        lines.append(f"| {what} | {_short(before)} | {_short(now)} |")
+    before_idle, now_idle = float(str(figures["idle: CPU, before, ms/s"])), float(str(of_idle["old: CPU, ms/s"]))
+    lines.append(f"| CPU of the idle platform, ms in a second | {_short(before_idle)} | {_short(now_idle)} |")
+    where = "All processes, PostgreSQL, NATS, broker and load generator on one machine of two cores"
+    told = f"{where}, {figures['Python']}; medians of alternating pairs."
+    past = f"Idle with {int(of_idle['old: past orders'] or 0):,} past orders: {measured_when(idle)}"
+    return "\n".join([*lines, "", f"{told} {measured_when(cost)} [All figures](measurements.md#cost). {past}"])
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 20 else f"{value:.1f}"
+
+
 def measured_when(result: Result) -> str:
     if not result.commit:
         return f"Measured {result.date}, commit not recorded: the code may have changed since."
@@ -138,6 +187,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"demo": demo_table, "proof": partial(proof_table, "docs/")},
     "docs/README.md": {"demo": demo_table, "proof": partial(proof_table, "")},
     "docs/demo.md": {"demo": demo_table, "plain client": plain_client},
+    "docs/performance.md": {"costs": costs},
     "docs/guarantees.md": {name: partial(promise, name) for name in PROMISES},
 }
 

@@ -26,7 +26,6 @@ HEAD_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 15.0
 # For a response of which the client reads nothing.
 READ_SECONDS: Final = 30.0
-SWEEP_SECONDS: Final = 1.0
 _LONG_HEAD: Final = 431, f"the head of a request may have at most {HEAD_BYTES_MAX} bytes"
 _MANY_HEADERS: Final = 431, f"a request may have at most {HEADERS_MAX} headers"
 _LONG_URL: Final = 414, f"a URL may have at most {URL_BYTES_MAX} bytes"
@@ -113,12 +112,6 @@ class Connections:
         """End connections whose client has not finished a head or a body in time."""
         for connection in list(self._open):
             connection.end_if_late(now)
-
-    async def sweep(self) -> None:
-        """End late connections until cancelled."""
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            self.end_late(asyncio.get_running_loop().time())
 
     def _is_trusted(self, address: str) -> bool:
         return any(ip_address(address) in network for network in self.trusted) if address else False

@@ -34,8 +34,9 @@ class Settings(BaseSettings):
     # postgresql://… of the platform's database, and of the paper broker's own ledger.
     database_url: SecretStr = SecretStr("")
     paper_database_url: SecretStr = SecretStr("")
-    # It may contain a password, so it is not shown in text, like other addresses below.
-    nats_url: str = Field(default="nats://127.0.0.1:4222", repr=False)
+    # nats://…, where processes notify each other. Empty: they find work by looking, a little later. It may contain a
+    # password, so it is not shown in text, like other addresses below.
+    nats_url: str = Field(default="", repr=False)
     # redis://… where all api and stream processes share rate limits. Empty: each process counts its own calls.
     redis_url: SecretStr = SecretStr("")
     # Signs page cursors and resume tokens; must be the same on every replica.

@@ -8,7 +8,7 @@ import pytest
 
 from openbell import Client, Invalid, Limit, Market, Stop, StopLimit
 from openbell.intents.orders import Spec
-from openbell_server.brokers.paper.matching import reference_price
+from openbell_exchange.matching import reference_price
 from openbell_server.devtools.child_processes import wait_until
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.identifiers import Symbol
@@ -39,12 +39,10 @@ def becomes(client: Client, intent_id: str, wanted: str) -> bool:
 def test_every_order_kind_is_filled(client: Client, spec: Spec) -> None:
     filled = client.wait(client.buy("AAPL", spec).intent_id)
     assert filled.execution is not None
-    assert (filled.status, filled.execution.status, filled.execution.filled_quantity) == (
-        "ACKED",
-        "FILLED",
-        Decimal(10),
-    )
+    assert (filled.execution.status, filled.execution.filled_quantity) == ("FILLED", Decimal(10))
     assert filled.execution.average_price == PRICE
+    # The broker may report a fill before it answers the command.
+    assert wait_until(lambda: client.intent(filled.intent_id).status == "ACKED", 180)
 
 
 def test_a_resting_order_is_cancelled(client: Client) -> None:
@@ -52,10 +50,9 @@ def test_a_resting_order_is_cancelled(client: Client) -> None:
     assert becomes(client, intent.intent_id, "NEW")
     client.cancel_intent(intent.intent_id)
     assert becomes(client, intent.intent_id, "CANCELED")
-    assert [(a.seq, a.action_type, a.status) for a in client.actions(intent.intent_id)] == [
-        (1, "CREATE", "ACKED"),
-        (2, "CANCEL", "ACKED"),
-    ]
+    # The broker may report the end of an order before it answers the command.
+    both = [(1, "CREATE", "ACKED"), (2, "CANCEL", "ACKED")]
+    assert wait_until(lambda: [(a.seq, a.action_type, a.status) for a in client.actions(intent.intent_id)] == both, 180)
 
 
 def test_a_symbol_that_is_switched_off_trades_no_more_and_its_orders_can_be_cancelled(client: Client) -> None:
@@ -92,7 +89,8 @@ def test_the_stream_tells_the_story_and_resumes_exactly(client: Client) -> None:
     words = [
         e.intent_action.status if e.intent_action else e.broker_order.status if e.broker_order else "" for e in story
     ]
-    assert words in (["QUEUED", "ACKED", "NEW", "FILLED"], ["QUEUED", "ACKED", "FILLED", "FILLED"])
+    assert words[0] == "QUEUED"
+    assert {"ACKED", "FILLED"} <= set(words[1:]) <= {"ACKED", "NEW", "FILLED"}
     assert {about.intent_id for e in story if (about := e.intent_action or e.broker_order)} == {intent}
     resumed = list(itertools.islice(client.events(story[0].resume_token, types=types), 3))
     assert [event.account_seq for event in resumed] == [event.account_seq for event in story[1:]]

@@ -157,7 +157,7 @@ def doctors_of_dev_work(dev: RunningDev) -> None:
 
     def is_well() -> bool:
         # On a starved machine it may not be able to tell at first.
-        doctors = [ended("server", "doctor"), ended("executor", "doctor --for executor")]
+        doctors = [ended("server", "doctor --for front"), ended("executor", "doctor --for back")]
         return all(each.returncode == 0 and each.stdout.splitlines()[-1].endswith(" ok.") for each in doctors)
 
     assert wait_until(is_well, ANSWER_SECONDS), ended("server", "doctor").stdout

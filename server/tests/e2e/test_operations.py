@@ -45,9 +45,10 @@ def test_an_order_leaves_a_span_at_the_api_the_relay_and_the_executor_and_none_t
         },
         ("openbell-relay", "relay round"): {
             "openbell.queue": "intents",
-            "openbell.rows.claimed": 1,
-            "openbell.rows.completed": 1,
+            "openbell.rows.claimed": 0,
+            "openbell.rows.completed": 0,
             "openbell.rows.released": 0,
+            "openbell.rows.taken_up": 1,
         },
         ("openbell-executor", "broker call"): {
             "openbell.broker": "paper",

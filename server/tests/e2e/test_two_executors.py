@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from openbell import Action, Client, Limit, Market
-from openbell_server.brokers.paper.matching import reference_price
+from openbell_exchange.matching import reference_price
 from openbell_server.devtools.child_processes import wait_until
 from openbell_server.devtools.demo.ledgers import FAULTS, compare
 from openbell_server.devtools.local_platform import LocalPlatform

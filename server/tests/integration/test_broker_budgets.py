@@ -100,7 +100,7 @@ async def test_a_broker_that_takes_half_a_minute_holds_up_no_door_and_no_look_up
         await asyncio.sleep(30)
         return None
 
-    async with a_floor(pool, NamedBroker("slow"), NamedBroker("swift")) as floor:
+    async with a_floor(pool, NamedBroker("slow", calls_at_once_max=32), NamedBroker("swift")) as floor:
         slow, swift = floor.harnesses["slow"], floor.harnesses["swift"]
         neighbours = [Harness(pool, await a_tenant(pool), slow.broker) for _ in range(11)]
         for harness in neighbours:

@@ -195,6 +195,8 @@ async def test_a_halt_report_says_the_same_when_the_log_no_longer_goes_back_to_t
     await board.halt()
     await board.sweep()
     await harness.accept(a_limit_create())
+    # Cancels go alone.
+    await harness.work()
     await harness.work()
     await harness.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
     await harness.reconcile()

@@ -55,18 +55,19 @@ async def test_nothing_is_ready_where_nothing_may_be(bench: Bench) -> None:
     assert await bench.ready(0) == []
 
 
-async def test_a_cancel_goes_before_older_creates(bench: Bench) -> None:
+async def test_cancels_go_alone_before_older_creates(bench: Bench) -> None:
     working = await bench.bring(await bench.accept(), ActionState.ACKED)
     create = await bench.accept()
     cancel = await bench.accept(a_cancel(working.intent_id))
-    assert await bench.ready() == [cancel.action_id, create.action_id]
+    assert await bench.ready() == [cancel.action_id]
+    assert await bench.ready(cancels=False) == [create.action_id]
 
 
-async def test_cancels_count_for_what_may_be_ready(bench: Bench) -> None:
-    working = await bench.bring(await bench.accept(), ActionState.ACKED)
-    await bench.accept()
-    cancel = await bench.accept(a_cancel(working.intent_id))
-    assert await bench.ready(1) == [cancel.action_id]
+async def test_creates_do_not_wait_for_a_cancel_that_cannot_go_yet(bench: Bench) -> None:
+    in_doubt = await bench.bring(await bench.accept(), ActionState.UNKNOWN)
+    create = await bench.accept()
+    await bench.accept(a_cancel(in_doubt.intent_id))
+    assert await bench.ready() == [create.action_id]
 
 
 async def test_cancels_are_not_ready_unless_asked_for(bench: Bench) -> None:
@@ -90,10 +91,8 @@ async def test_a_replace_in_doubt_holds_up_no_cancel(bench: Bench) -> None:
 
 
 async def test_only_so_many_others_than_cancels_are_ready(bench: Bench) -> None:
-    working = await bench.bring(await bench.accept(), ActionState.ACKED)
     first, _ = await bench.accept(), await bench.accept()
-    cancel = await bench.accept(a_cancel(working.intent_id))
-    assert await bench.ready(commands=1) == [cancel.action_id, first.action_id]
+    assert await bench.ready(commands=1) == [first.action_id]
 
 
 @pytest.mark.parametrize("state", [ActionState.DISPATCHING, ActionState.UNKNOWN])
@@ -130,7 +129,7 @@ async def test_creates_and_replaces_are_judged_at_the_door_and_cancels_are_not(b
     await bench.accept(a_cancel(second.intent_id))
     await bench.accept()
     async with bench.store.account_transaction(bench.account) as transaction:
-        ready = await transaction.ready(9, **ALL)
+        ready = await transaction.ready(9, **ALL) + await transaction.ready(9, **ALL | {"cancels": False})
     judged = {action.action_type: action.at_door is not None for action in ready}
     assert judged == {ActionType.CANCEL: False, ActionType.REPLACE: True, ActionType.CREATE: True}
 

@@ -11,6 +11,7 @@ import pytest
 from openbell_server import http_protocol
 from openbell_server.devtools.child_processes import free_port
 from openbell_server.http_protocol import BoundedProtocol, Connections, delay_response, keep_connection
+from openbell_server.processes import http_server
 from openbell_server.processes.http_server import serve_http
 from support.brokers.paper_broker import until
 
@@ -99,7 +100,7 @@ async def test_the_limits_of_a_head_count_anew_for_each_request_of_a_connection(
 
 async def test_a_head_that_does_not_end_in_time_is_answered_408(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(http_protocol, "SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(http_server, "TICK_SECONDS", 0.05)
     async with served(Connections(10, 10)) as port, connected(port) as silent, connected(port) as slow:
         assert b" 408 " in await answer_to(slow, HEAD)
         assert b" 408 " in await answer_to(silent)
@@ -107,14 +108,26 @@ async def test_a_head_that_does_not_end_in_time_is_answered_408(monkeypatch: pyt
 
 async def test_a_body_that_does_not_end_in_time_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_protocol, "BODY_SECONDS", 0.2)
-    monkeypatch.setattr(http_protocol, "SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(http_server, "TICK_SECONDS", 0.05)
     async with served(Connections(10, 10)) as port, connected(port) as peer:
         assert await answer_to(peer, b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 10\r\n\r\n123") == b""
 
 
+async def test_a_server_wakes_once_in_a_tick_and_ends_without_waiting_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_server, "TICK_SECONDS", 3600)
+    ticks: list[float] = []
+    connections = Connections(10, 10)
+    monkeypatch.setattr(connections, "end_late", ticks.append)
+    async with served(connections) as port, connected(port) as peer:
+        assert b" 200 " in await answer_to(peer, HEAD + b"\r\n")
+    assert len(ticks) == 1
+
+
 async def test_a_response_that_nobody_reads_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_protocol, "READ_SECONDS", 0.2)
-    monkeypatch.setattr(http_protocol, "SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(http_server, "TICK_SECONDS", 0.05)
     ended: list[BoundedProtocol] = []
 
     def abort(connection: BoundedProtocol) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
+from openbell_server.adapters.postgres.events.outbox_health import count_waiting
 from openbell_server.adapters.postgres.intents.intents import DIRECTIONS
 from openbell_server.application.paging import ListOrder
 from support.builders.tenant import a_tenant, accept
@@ -28,14 +29,14 @@ ASKED: dict[str, tuple[str, str, dict[str, Any], int]] = {
         "intent_statistics",
         "count_intents",
         {"span": "EVER", "window_seconds": 0, "in_flight_max": 10, "symbols_max": 50},
-        # What is not counted yet, what is in flight, and the counts.
-        64 + 10 + 10,
+        # What is not counted yet with its states, what is in flight, and the counts.
+        2 * 64 + 10 + 10,
     ),
     "statistics of a day": (
         "intent_statistics",
         "count_intents",
         {"span": "HOUR", "window_seconds": 86_400, "in_flight_max": 10, "symbols_max": 50},
-        64 + 10 + 30,
+        2 * 64 + 10 + 30,
     ),
 }
 _ORDERS: dict[str, Any] = {
@@ -127,3 +128,30 @@ async def test_what_rules_count_takes_a_few_rows_for_each_open_order_with_a_plan
     assert orders == ACTIONS
     # The order, and its action if that is not settled.
     assert read <= 2 * ACTIONS + 10
+
+
+_TAKEN_UP = """
+update action_states
+set state = 'ACKED', attempt_id = action_id, send_started_at = queued_at, settled_at = queued_at
+"""
+
+
+async def test_commands_of_the_last_seconds_are_counted_by_account_while_an_executor_runs(
+    pool: Pool, login_pool: Pool
+) -> None:
+    tenants = [await a_tenant(pool), await a_tenant(pool)]
+
+    async def waiting() -> list[int]:
+        counted = {each.account_id: each for each in await count_waiting(login_pool, 60)}
+        assert all(each.organization_id in {of.account.organization_id for of in tenants} for each in counted.values())
+        return [counted[of.account.id].commands if of.account.id in counted else 0 for of in tenants]
+
+    await accept(pool, *(tenants[0].submission() for _ in range(3)))
+    await accept(pool, tenants[1].submission())
+    assert await waiting() == [0, 0]
+    await pool.execute("insert into executors values (gen_random_uuid(), clock_timestamp())")
+    assert await waiting() == [3, 1]
+    await pool.execute("update action_states set queued_at = queued_at - interval '61 seconds' where action_no = 1")
+    assert await waiting() == [2, 0]
+    await pool.execute(_TAKEN_UP)
+    assert await waiting() == [0, 0]

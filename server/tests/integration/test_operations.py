@@ -6,14 +6,17 @@ import re
 import socket
 import sys
 
+import asyncpg
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.devtools.child_processes import free_port
+from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.errors import OperatorError, RateLimited
-from openbell_server.processes import lifecycle
+from openbell_server.processes import api, back, executor, front, lifecycle, relay, stream
 from openbell_server.processes.execution_metrics import watch_queues
 from openbell_server.processes.metrics import watch_requests
 from openbell_server.processes.operations_port import NotReady, Operations
@@ -165,7 +168,7 @@ def away() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("process", ["api", "stream", "relay", "executor", "paper"])
+@pytest.mark.parametrize("process", ["api", "stream", "relay", "executor", "paper", "front", "back"])
 async def test_a_process_that_cannot_reach_its_database_ends_with_a_sentence(
     process: str, away: dict[str, str]
 ) -> None:
@@ -179,8 +182,30 @@ async def test_a_process_that_cannot_reach_its_database_ends_with_a_sentence(
     assert "planted" not in said.decode()
 
 
+@pytest.mark.parametrize("serve", [api.serve, stream.serve, relay.serve, executor.serve, front.serve, back.serve])
+async def test_a_process_on_an_empty_database_names_the_command_that_migrates_it(
+    serve: lifecycle.Serve, services: LocalServices, away: dict[str, str]
+) -> None:
+    name = f"empty_{new_id().hex}"
+    owner = await asyncpg.connect(services.postgres.url("postgres"), timeout=60)
+    try:
+        # A login without roles, as on a server where nothing was migrated yet.
+        await owner.execute(f"create role {name} login")
+        await owner.execute(f"create database {name}")
+        settings = Settings(
+            database_url=SecretStr(services.postgres.url(name, name)),
+            cursor_secret=SecretStr(away["OPENBELL_CURSOR_SECRET"]),
+        )
+        with pytest.raises(OperatorError, match="run `openbell-server migrate`"):
+            await serve(settings, asyncio.Event(), Operations("any"), JetStreamConnection(""))
+    finally:
+        await owner.execute(f"drop database if exists {name} (force)")
+        await owner.execute(f"drop role {name}")
+        await owner.close()
+
+
 async def test_a_process_that_lost_its_database_while_it_served_does_not_say_that_it_found_none() -> None:
-    async def serve(_: Settings, __: asyncio.Event, operations: Operations) -> None:
+    async def serve(_: Settings, __: asyncio.Event, operations: Operations, ___: JetStreamConnection) -> None:
         operations.need("something", lambda: asyncio.sleep(0))
         raise ConnectionError("later")
 
@@ -189,7 +214,7 @@ async def test_a_process_that_lost_its_database_while_it_served_does_not_say_tha
 
 
 async def test_a_database_that_answers_too_late_is_named_and_is_no_slow_drain() -> None:
-    async def serve(_: Settings, __: asyncio.Event, ___: Operations) -> None:
+    async def serve(*_: object) -> None:
         raise TimeoutError
 
     with pytest.raises(OperatorError, match=r"did not answer \(TimeoutError\)"):
@@ -201,7 +226,7 @@ async def test_a_process_that_does_not_drain_in_time_ends_with_status_1(monkeypa
     monkeypatch.setattr(lifecycle, "until_signalled", lambda: asyncio.sleep(0))
     begun = asyncio.Event()
 
-    async def serve(_: Settings, __: asyncio.Event, ___: Operations) -> None:
+    async def serve(*_: object) -> None:
         begun.set()
         await asyncio.Event().wait()
 

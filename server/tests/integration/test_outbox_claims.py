@@ -125,7 +125,9 @@ async def test_a_relay_takes_what_another_is_not_just_claiming_and_does_not_wait
         await outbox.fill(1)
     async with transaction(outbox.pool, Role.RELAY) as claiming:
         claim = next(each for each in statements("outbox") if each.name.startswith(f"{outbox.queue}_outbox.claim"))
-        first, _ = await run(claiming, claim, {"row_limit": 4, "look_at": 100, "attempts_max": ATTEMPTS_MAX})
+        first, _ = await run(
+            claiming, claim, {"row_limit": 4, "look_at": 100, "attempts_max": ATTEMPTS_MAX, "head_start_seconds": 0.0}
+        )
         second = await outbox.claim()
     assert (len(first), len(second)) == (4, 2)
     assert {row["outbox_id"] for row in first}.isdisjoint(row.outbox_id for row in second)
@@ -141,7 +143,11 @@ async def test_a_claim_reads_as_many_rows_as_it_looks_at_however_many_wait_uncou
     )
     claim = next(each for each in statements("outbox") if each.name.startswith("intents_outbox.claim"))
     async with transaction(pool, Role.RELAY) as connection:
-        rows, _ = await run(connection, claim, {"row_limit": taken, "look_at": looked_at, "attempts_max": ATTEMPTS_MAX})
+        rows, _ = await run(
+            connection,
+            claim,
+            {"row_limit": taken, "look_at": looked_at, "attempts_max": ATTEMPTS_MAX, "head_start_seconds": 0.0},
+        )
         read = await connection.fetchval(
             "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'intent_outbox'"
         )

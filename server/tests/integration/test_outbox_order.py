@@ -139,7 +139,11 @@ async def test_claiming_touches_no_index(outbox: Outbox) -> None:
     await outbox.fill(50)
     claim = next(each for each in statements("outbox") if each.name.startswith(f"{outbox.queue}_outbox.claim"))
     async with transaction(outbox.pool, Role.RELAY) as connection:
-        await run(connection, claim, {"row_limit": 100, "look_at": 100, "attempts_max": ATTEMPTS_MAX})
+        await run(
+            connection,
+            claim,
+            {"row_limit": 100, "look_at": 100, "attempts_max": ATTEMPTS_MAX, "head_start_seconds": 0.0},
+        )
         counted = await connection.fetchrow(
             "select n_tup_upd, n_tup_hot_upd from pg_stat_xact_user_tables where relname = $1", outbox.table
         )

@@ -1,6 +1,5 @@
 """Telling through a real JetStream: many at once, one by one where it must be, and not at all while it is away."""
 
-import asyncio
 import json
 import os
 import signal
@@ -64,15 +63,14 @@ class Telling:
 @pytest.fixture
 async def telling(pool: Pool, services: LocalServices) -> AsyncIterator[Telling]:
     connection = JetStreamConnection(services.nats.url)
-    run = asyncio.ensure_future(connection.run())
+    connection.start()
     await until_so(connection.is_reachable)
     teller = JetStreamPublisher(connection, subjects.ACCOUNT_STREAM, account_messages)
     made = Telling(connection, Outbox(pool, Queue.ACCOUNTS), teller)
     await made.make(streams.STREAMS[subjects.ACCOUNT_STREAM])
     yield made
     await made.make(streams.STREAMS[subjects.ACCOUNT_STREAM])
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
+    await connection.close()
 
 
 def in_order(numbers: int, *owners: str) -> list[tuple[str, int]]:

@@ -6,6 +6,7 @@ from uuid import uuid4
 from openbell_server.application.execution.slot_leases import run_id
 from openbell_server.domain.events.outbox import ATTEMPTS_MAX
 from openbell_server.domain.identifiers import SLOTS
+from openbell_server.domain.orders.action_lifecycle import ActionState
 from support.environment.store_benches import Bench
 
 ALL_SLOTS = range(SLOTS)
@@ -58,6 +59,20 @@ async def test_a_row_that_used_up_its_tries_is_failed_for_good(bench: Bench) -> 
         failed.append(await outbox.release_across_organizations(rows, [0.0]))
     assert [len(some) for some in failed] == [0] * (ATTEMPTS_MAX - 1) + [1]
     assert await outbox.claim_across_organizations(9) == []
+
+
+async def test_a_waiting_row_is_completed_unclaimed_only_after_its_action_was_taken_up(bench: Bench) -> None:
+    outbox = bench.database.outbox
+    sent = await bench.accept()
+    assert await outbox.complete_taken_up_across_organizations(9) == 0
+    await bench.bring(sent, ActionState.DISPATCHING)
+    queued = await bench.accept()
+    assert await outbox.complete_taken_up_across_organizations(9) == 1
+    assert await outbox.complete_taken_up_across_organizations(9) == 0
+    assert len(await outbox.claim_across_organizations(9)) == 1
+    await bench.bring(queued, ActionState.DISPATCHING)
+    # A relay has claimed it, and completes it itself.
+    assert await outbox.complete_taken_up_across_organizations(9) == 0
 
 
 # ---- leases

@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[3]
 # Alembic runs the one module that cannot be imported.
 IMPORT_ALL = """
-import importlib, pkgutil, openbell, openbell_server
-for package in (openbell, openbell_server):
+import importlib, pkgutil, openbell, openbell_exchange, openbell_server, openbell_torture
+for package in (openbell, openbell_exchange, openbell_server, openbell_torture):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if not module.name.endswith("migrations.env"):
             importlib.import_module(module.name)
@@ -34,7 +34,7 @@ def test_the_runtime_lock_is_enough_for_the_server_and_its_bill_of_materials_is_
     pins = re.findall(r"^([a-z0-9][^\\\n]*==[^\\\n]+)", (ROOT / "requirements/runtime.txt").read_text(), re.MULTILINE)
     here = [pin for pin in map(Requirement, pins) if not pin.marker or pin.marker.evaluate()]
     wanted = {canonicalize_name(pin.name): str(pin.specifier) for pin in here}
-    wanted[canonicalize_name("openbell")] = f"=={version('openbell')}"
+    wanted |= {canonicalize_name(name): f"=={version(name)}" for name in ("openbell", "openbell-torture")}
     assert {name: f"=={each['version']}" for name, each in components.items()} == wanted
     assert all(each["licenses"][0]["expression"] for each in components.values())
     assert str(ROOT) not in text

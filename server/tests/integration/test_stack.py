@@ -15,7 +15,7 @@ from openbell_server.devtools.stack import PROCESSES, Stack, platform_command
 # Stands in for a process of the platform: says that it is ready, waits for SIGTERM, says that it has drained.
 STAND_IN = """
 import json, os, signal, sys, time
-from openbell_server.processes.lifecycle import notify_ready
+from openbell_server.processes.readiness import notify_ready
 process, mode = sys.argv[1], os.environ.get("OPENBELL_MODE", "")
 if mode == "crash":
     sys.exit("cannot go on")

@@ -216,6 +216,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "accounts": {"organization_id", "account_id", "environment"},
         "account_counters": {"organization_id", "account_id", "event_no"},
         "organizations": {"organization_id", "disabled"},
+        "action_states": {"account_id", "action_id", "state"},
     },
     Role.VAULT: {"vault_objects": {"*"}},
     Role.HEALTH: {
@@ -224,7 +225,10 @@ READS: dict[Role, dict[str, set[str]]] = {
             for table in QUEUES
         },
         **{table: {"*"} for table in ("outbox_roll_ups", "executors", "slot_leases", "switches_in_force")},
-        "action_states": {"state", "settled_at", "unknown_since", "flagged_at"},
+        "action_states": {
+            *("organization_id", "account_id", "action_no", "state", "queued_at", "settled_at"),
+            *("unknown_since", "flagged_at"),
+        },
         "account_counters": {"organization_id", "account_id", "event_no", "halt_code"},
         "control_rules": {
             *("organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"),

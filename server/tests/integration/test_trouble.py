@@ -7,6 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from openbell_exchange.decisions import DUPLICATE_ID
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.publishing import JetStreamPublisher, work_messages
 from openbell_server.adapters.jetstream.subjects import WORK_STREAM
@@ -16,7 +17,7 @@ from openbell_server.application.events.relay_outbox import RelayOutbox
 from openbell_server.application.execution.execute_action import DOOR_SECONDS
 from openbell_server.application.execution.settle_unknown import MISS_SPACING_SECONDS
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS
+from openbell_server.brokers.paper.wire import REFUSALS
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.events.outbox import Queue
 from openbell_server.domain.identifiers import client_order_id
@@ -165,11 +166,10 @@ async def test_an_execution_counts_for_one_order_and_another_that_claims_it_is_a
 @pytest.fixture
 async def jetstream(services: LocalServices) -> AsyncIterator[JetStreamConnection]:
     connection = JetStreamConnection(services.nats.url)
-    run = asyncio.ensure_future(connection.run())
+    connection.start()
     await until_so(connection.is_reachable)
     yield connection
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
+    await connection.close()
 
 
 async def test_a_work_stream_that_is_deleted_is_made_anew_before_a_notice_is_given_up(

@@ -1,6 +1,5 @@
 """What became of users, told through a real JetStream."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -24,15 +23,14 @@ from support.builders.tenant import a_tenant
 @pytest.fixture
 async def jetstream(services: LocalServices) -> AsyncIterator[JetStreamConnection]:
     connection = JetStreamConnection(services.nats.url)
-    run = asyncio.ensure_future(connection.run())
+    connection.start()
 
     async def is_reachable() -> bool:
         return connection.is_reachable()
 
     await until(is_reachable)
     yield connection
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
+    await connection.close()
 
 
 async def test_a_deletion_is_told_once_on_its_subject_however_often_it_is_published(

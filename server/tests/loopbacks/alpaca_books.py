@@ -2,17 +2,16 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import asyncpg
 
-from loopbacks.alpaca_orders import Fill, History, Member, Step
-from openbell_server.domain.orders.broker_reports import ReportStatus
-from openbell_server.domain.orders.order_terms import OrderType, TimeInForce
+from openbell_exchange.history import Fill, History, Member, Step
+from openbell_exchange.terms import OrderSpec, OrderType, ReportStatus, TimeInForce
 
 _TIMEOUT_SECONDS: Final = 5
 # An order of the ledger shows its last terms only, and Alpaca shows the first ones for ever.
@@ -69,8 +68,9 @@ class Books:
         """Use `books`."""
         self._pool = pool
 
-    async def remember(self, account_id: UUID, client_order_id: str, terms: Sequence[Any]) -> None:
+    async def remember(self, account_id: UUID, client_order_id: str, spec: OrderSpec) -> None:
         """What a new order asks for, before it is known what becomes of it."""
+        terms = (spec.quantity, spec.limit_price, spec.stop_price, spec.time_in_force)
         await self._pool.execute(_REMEMBER, account_id, client_order_id, *terms)
 
     async def named(self, account_id: UUID, client_order_id: str) -> tuple[int, int] | None:

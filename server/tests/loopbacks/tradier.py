@@ -15,7 +15,6 @@ import msgspec
 
 from loopbacks import Loopback
 from loopbacks.engine import engine
-from loopbacks.serving import serving
 from loopbacks.tradier_wire import (
     DURATIONS,
     SIDES,
@@ -47,7 +46,9 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId, canonical_symbol
 from openbell_server.domain.orders.intents import ActionType
+from openbell_server.http_protocol import BoundedProtocol
 from openbell_server.settings import Settings
+from openbell_torture.serving import serving
 from support.brokers.broker_writes import Write
 from support.brokers.paper_broker import OPERATOR
 
@@ -338,7 +339,7 @@ async def serve(broker: str, ledger_url: str) -> AsyncIterator[Loopback]:
             trust_env=False,
             headers=OPERATOR,
         ) as client,
-        serving(TradierApplication(Environment.PAPER, client, writes)) as paper,
-        serving(TradierApplication(Environment.LIVE, client, writes)) as live,
+        serving(TradierApplication(Environment.PAPER, client, writes), BoundedProtocol) as paper,
+        serving(TradierApplication(Environment.LIVE, client, writes), BoundedProtocol) as live,
     ):
         yield TradierLoopback({Environment.PAPER: paper, Environment.LIVE: live}, settings, writes)

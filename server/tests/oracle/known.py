@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from openbell_server.brokers.paper.matching import Quote
+from openbell_exchange.matching import Quote
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 from oracle.ours import Outcome

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote, after, end, match, replaced
+from openbell_exchange.matching import MarketOrder, Match, Quote, after, end, match, replaced
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.order_terms import TimeInForce
 from oracle.scripts import Cancel, Command, Replace, Script, Submit

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
 
-from openbell_server.brokers.paper.matching import Quote
+from openbell_exchange.matching import Quote
 from openbell_server.domain.orders.order_terms import OrderSide, OrderSpec, OrderType, Terms, TimeInForce
 
 ORDERS_MAX = 6

@@ -23,7 +23,7 @@ from nautilus_trader.model.instruments import Equity
 from nautilus_trader.model.objects import Money, Price, Quantity
 from nautilus_trader.trading.strategy import Strategy
 
-from openbell_server.brokers.paper.matching import Quote
+from openbell_exchange.matching import Quote
 from openbell_server.domain.orders import order_terms as our
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from oracle.ours import Outcome

@@ -59,6 +59,14 @@ def seconds_between(first: Snapshot, last: Snapshot) -> dict[str, float]:
     return {label: nanos / 1e9 for label, nanos in spent.items()}
 
 
+def with_children(pids: Mapping[str, int]) -> dict[str, int]:
+    """The same, and the processes that the command `all` has started."""
+    found = dict(pids)
+    for pid in _children(pids["all"]) if "all" in pids else ():
+        found[Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").rpartition("\0")[2]] = pid
+    return found
+
+
 def _nanos(pid: int) -> int:
     """The process's CPU clock: the scheduler's sum over all threads, also those that have ended.
 

@@ -7,18 +7,20 @@ import re
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import PROCESSES
-from proof import cost_load, cost_statements
-from proof.cost_cpu import CpuMeter, Snapshot, seconds_between
+from openbell_server.devtools.stack import PROCESSES, Stack
+from proof import cost_statements
+from proof.bursts import offer, plan_of
+from proof.cost_cpu import CpuMeter, Snapshot, seconds_between, with_children
+from proof.cost_load import Sent
 from proof.cost_statements import Statement
 
 # Vacuum or a checkpoint in the midst of a measurement would be measured.
@@ -34,7 +36,6 @@ TAIL_SECONDS: Final = 1.0
 STATISTICS_SECONDS: Final = 11.0
 POLL_SECONDS: Final = 0.05
 STALLED_SECONDS: Final = 120.0
-LOAD_SECONDS_MAX: Final = 600
 LONG_WAY: Final = "openbell_executor_long_way_total"
 _LEFT: Final = """
 select $1 - (select count(*) from openbell.orders where standing = 'CLOSED')
@@ -301,27 +302,11 @@ class CostPlatform:
         return [f"{row['orders']} × {row['told']}" for row in await self._database.fetch(_UNFILLED)]
 
     async def _long_way(self) -> float | None:
-        metrics = await asyncio.to_thread(_fetch, f"{self.platform.stack.operations_url('executor')}/metrics")
-        values = re.findall(rf"(?m)^{LONG_WAY}(?:{{.*}})? (\S+)", metrics)
-        return sum(map(float, values)) if values else None
+        reasons = await long_way(self.platform)
+        return None if reasons is None else sum(reasons.values())
 
-    async def _submit(self, intents: int, rate: float) -> cost_load.Sent:
-        environment = self.platform.client_environment()
-        plan = cost_load.Plan(
-            port=int(environment["OPENBELL_URL"].rpartition(":")[2]),
-            api_key=environment["OPENBELL_API_KEY"],
-            mark=f"cost-{next(self._marks)}",
-            accounts=[str(account) for account in self.platform.seeded.account_ids],
-            intents=intents,
-            rate=rate,
-        )
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", cost_load.__name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
-        async with asyncio.timeout(LOAD_SECONDS_MAX):
-            told, _ = await process.communicate(json.dumps(asdict(plan)).encode())
-        assert process.returncode == 0, "the load generator failed"
-        sent = cost_load.Sent(**json.loads(told))
+    async def _submit(self, intents: int, rate: float) -> Sent:
+        sent = await offer(replace(plan_of(self.platform, f"cost-{next(self._marks)}", intents), rate=rate))
         self._submitted += sent.accepted
         return sent
 
@@ -348,27 +333,51 @@ class _Counts:
     commits: dict[str, int] = field(default_factory=dict)
 
 
+def processes_of(stack: Stack) -> Sequence[str]:
+    """The code before has no choice of processes."""
+    return getattr(stack, "processes", PROCESSES)
+
+
 @contextlib.contextmanager
-def started(logs: Path, accounts: int) -> Iterator[LocalPlatform]:
+def started(
+    logs: Path,
+    accounts: int,
+    settings: Mapping[str, str] | None = None,
+    *,
+    counts_statements: bool = True,
+    processes: Sequence[str] = PROCESSES,
+) -> Iterator[LocalPlatform]:
     """A platform with a new database."""
-    platform = LocalPlatform(logs, accounts=accounts)
-    platform.services = LocalServices(
-        {**OPTIONS, **(cost_statements.OPTIONS if cost_statements.is_countable() else {})}
-    )
+    chosen: dict[str, Any] = {} if processes == PROCESSES else {"processes": processes}
+    platform = LocalPlatform(logs, settings, accounts, **chosen)
+    counting = cost_statements.OPTIONS if counts_statements and cost_statements.is_countable() else {}
+    platform.services = LocalServices({**OPTIONS, **counting})
     with platform:
         yield platform
+
+
+async def long_way(platform: LocalPlatform) -> dict[str, float] | None:
+    """What took the long way since the executor started, by reason; None if the executor has no such metric."""
+    process = "back" if "all" in processes_of(platform.stack) else "executor"
+    metrics = await asyncio.to_thread(_fetch, f"{platform.stack.operations_url(process)}/metrics")
+    if LONG_WAY not in metrics:
+        return None
+    return {labels: float(value) for labels, value in re.findall(rf"(?m)^{LONG_WAY}(?:{{(.*)}})? (\S+)", metrics)}
+
+
+def meter_of(platform: LocalPlatform) -> CpuMeter:
+    """The CPU of its processes as they are now, of NATS and of PostgreSQL."""
+    services = platform.services
+    assert services.nats.pid
+    assert services.postgres.pid
+    processes = with_children({name: platform.stack.pid(name) for name in processes_of(platform.stack)})
+    return CpuMeter({**processes, "nats": services.nats.pid}, services.postgres.pid)
 
 
 @contextlib.asynccontextmanager
 async def metered(platform: LocalPlatform) -> AsyncIterator[CostPlatform]:
     """The same with its counters."""
-    services = platform.services
-    processes: Mapping[str, int | None] = {
-        **{name: platform.stack.pid(name) for name in PROCESSES},
-        "nats": services.nats.pid,
-    }
-    assert services.postgres.pid
-    meter = CpuMeter({name: pid for name, pid in processes.items() if pid}, services.postgres.pid)
+    services, meter = platform.services, meter_of(platform)
     async with contextlib.AsyncExitStack() as cleanup:
 
         async def connect(database: str) -> asyncpg.Connection:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import openbell_server
+from openbell_server.devtools.stack import PROCESSES
 from proof.cost_platform import metered, started
 from proof.cost_report import Report, table
 
@@ -28,10 +29,16 @@ class Wanted:
     rate_seconds: float = 20
     counted: int = 0
     with_transactions: bool = True
+    # By the command `all`.
+    is_all: bool = False
 
 
 def measure(wanted: Wanted) -> Report:
-    with tempfile.TemporaryDirectory() as folder, started(Path(folder), wanted.accounts) as platform:
+    processes = ("paper", "all") if wanted.is_all else PROCESSES
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        started(Path(folder), wanted.accounts, processes=processes) as platform,
+    ):
 
         async def run() -> Report:
             async with metered(platform) as cost:
@@ -69,6 +76,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=wanted.rate, help="steady intents per second")
     parser.add_argument("--seconds", type=float, default=wanted.rate_seconds, help="of steady intents")
     parser.add_argument("--statements", action="store_true", help="one more burst, in which statements are counted")
+    parser.add_argument("--all", action="store_true", help="the platform is run by the command `all`")
     parser.add_argument("--json", action="store_true", help="JSON only")
     chosen = parser.parse_args()
     report = measure(
@@ -79,6 +87,7 @@ def main() -> None:
             rate=chosen.rate,
             rate_seconds=chosen.seconds,
             counted=(chosen.burst or 200) if chosen.statements else 0,
+            is_all=chosen.all,
         )
     )
     print(json.dumps(asdict(report)))

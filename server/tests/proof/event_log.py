@@ -235,10 +235,14 @@ async def _pruned(figures: Figures, pool: Pool, tenant: Tenant, events: int) -> 
         ]
         await long_away.follow(client, account_id, 1)
         await until_so(lambda: all(each.given for each in followers), FOLLOW_SECONDS)
-        removing = asyncio.ensure_future(_prune(pool, written))
-        await _write(pool, [tenant], events - 2)
+        removed: list[int] = []
+        removing = asyncio.ensure_future(_prune(pool, written, removed))
+        await _write(pool, [tenant], events // 2)
+        # However fast they were written.
+        await until_so(lambda: sum(removed) > 0, FOLLOW_SECONDS)
+        await _write(pool, [tenant], events - 2 - events // 2)
         written.set()
-        removed = await removing
+        await removing
         # Who waits is told what is gone with the event after it.
         await _write(pool, [tenant], 1)
         following.append(asyncio.ensure_future(follow(long_away, events, 0)))
@@ -248,7 +252,7 @@ async def _pruned(figures: Figures, pool: Pool, tenant: Tenant, events: int) -> 
         await asyncio.gather(*following, return_exceptions=True)
     told = [sorted(each.given + each.gone) == list(range(1, events + 1)) for each in followers]
     figures.at_least("pruned: events given by the SDK", sum(len(each.given) for each in followers), len(followers))
-    figures.at_least("pruned: events removed while they were followed", removed, 1)
+    figures.at_least("pruned: events removed while they were followed", sum(removed), 1)
     figures.at_least("pruned: gaps reported to followers", sum(each.gaps for each in followers), 2)
     figures.exactly("pruned: gaps that retention does not explain", sum(each.holes for each in followers), 0)
     figures.exactly(
@@ -257,14 +261,13 @@ async def _pruned(figures: Figures, pool: Pool, tenant: Tenant, events: int) -> 
     figures.exactly("pruned: followers with an event neither sent nor reported as gone, or both", told.count(False), 0)
 
 
-async def _prune(pool: Pool, written: asyncio.Event) -> int:
-    """Remove what is old while it is written, and then all of it; how many while it was written."""
-    turns, removed = PruneEvents(pool, KEEP_SECONDS), 0
+async def _prune(pool: Pool, written: asyncio.Event, removed: list[int]) -> None:
+    """Remove old events until all are written, and add how many at each turn; then remove the rest."""
+    turns = PruneEvents(pool, KEEP_SECONDS)
     while not written.is_set():
         with contextlib.suppress(*UNAVAILABLE):
-            removed += await turns.across_organizations() or 0
+            removed.append(await turns.across_organizations() or 0)
         await asyncio.sleep(PAUSE_SECONDS)
     turns = PruneEvents(pool, 0.0)
     while await turns.across_organizations() is not None:
         pass
-    return removed

@@ -146,14 +146,20 @@ async def _grow(owner_url: str, pool: Pool, actions: int) -> Tenant:
 
 async def write_history(owner_url: str, tenant: Tenant, actions: int) -> None:
     """A month of settled orders in an account that has none."""
+    account = tenant.account
+    await write_settled_orders(owner_url, [(account.organization_id, account.id, account.slot)], actions)
+
+
+async def write_settled_orders(owner_url: str, accounts: Sequence[Sequence[object]], actions: int) -> None:
+    """The same for accounts given by organization, id and slot; at least twenty for each."""
     owner = await asyncpg.connect(owner_url, timeout=60, server_settings={"search_path": "openbell, pg_catalog"})
     # Row by row the foreign keys would be asked for what is so by construction.
     await owner.execute("set session_replication_role = replica")
-    account = tenant.account
-    # One transaction, so that now() is the same in every table.
-    async with owner.transaction():
-        for statement in _MONTH:
-            await owner.execute(statement, account.organization_id, account.id, actions, account.slot, timeout=300)
+    for organization_id, account_id, slot in accounts:
+        # One transaction, so that now() is the same in every table.
+        async with owner.transaction():
+            for statement in _MONTH:
+                await owner.execute(statement, organization_id, account_id, actions, slot, timeout=300)
     await owner.execute("vacuum analyze", timeout=300)
     await owner.close()
 

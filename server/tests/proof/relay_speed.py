@@ -1,7 +1,5 @@
 """How fast the relay tells durably of what was recorded, beside a bare claim and completion of as many rows."""
 
-import asyncio
-import contextlib
 from time import monotonic
 
 import uvloop
@@ -28,7 +26,7 @@ def relay_rate(bench: SpeedBench) -> float:
 
 async def _relay_rate(bench: SpeedBench) -> float:
     connection = JetStreamConnection(bench.services.nats.url)
-    running = asyncio.ensure_future(connection.run())
+    connection.start()
     try:
         async with await open_role_pool(bench.url, Role.RELAY, LANES, RELAY_POOL_SETTINGS) as lanes:
             teller = JetStreamPublisher(connection, subjects.WORK_STREAM, work_messages)
@@ -42,6 +40,4 @@ async def _relay_rate(bench: SpeedBench) -> float:
                 done += told.completed
             return done / (monotonic() - begun)
     finally:
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
+        await connection.close()

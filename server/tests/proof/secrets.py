@@ -156,9 +156,9 @@ def _search(figures: Figures, handling: Handling, decoys: Decoys) -> None:
 
 
 async def _who_may_open(figures: Figures, platform: LocalPlatform) -> None:
-    """Only the executors' login may read sealed secrets, in one role; only the executors' key opens them."""
+    """Only the logins of executor and back may read sealed secrets, in one role; only their key opens them."""
     postgres = platform.services.postgres
-    others = [f"{LOGINS}_{process}" for process in PROCESSES if process != "executor"]
+    others = [f"{LOGINS}_{process}" for process in PROCESSES if process not in {"executor", "back"}]
     taken = [await _is_let(postgres.url("openbell", login), Role.VAULT, "select 1") for login in others]
     figures.exactly("times that the login of the other processes may take the role of the vault", sum(taken), 0)
     tried = [

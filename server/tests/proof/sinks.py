@@ -232,7 +232,8 @@ async def read_streams(sinks: Sinks, platform: LocalPlatform) -> int:
         for info in await jetstream.streams_info():
             name = str(info.config.name)
             sinks.add(STREAMS, name, str(info))
-            for number in range(info.state.first_seq, info.state.last_seq + 1):
+            # An empty stream begins with 0, which no message has.
+            for number in range(max(1, info.state.first_seq), info.state.last_seq + 1):
                 with contextlib.suppress(nats.js.errors.NotFoundError):
                     message = await jetstream.get_msg(name, number)
                     sinks.add(STREAMS, name, f"{message.subject} {message.headers}\n".encode() + (message.data or b""))

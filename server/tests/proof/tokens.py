@@ -6,6 +6,7 @@ import hmac
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from time import monotonic
 
 import asyncpg
 
@@ -17,7 +18,7 @@ from openbell_server.domain.access.principals import PERMISSIONS
 from openbell_server.telemetry.logs import configure_logging
 from proof.figures import Figures
 from support.authorization.callers import PAPER
-from support.authorization.calls import Calls, Door, Target, open_door
+from support.authorization.calls import Calls, Door, Reply, Target, open_door
 from support.authorization.expected_answers import Cell, all_cells, expected
 from support.authorization.table import ENTITLEMENT_SETS, Object
 from support.authorization.world import Members, Place, World
@@ -26,6 +27,8 @@ from support.identity.bad_keys import BAD_KEYS, Headers, Ring, an_unknown_key
 from support.identity.bad_tokens import BAD_TOKENS
 
 AT_ONCE = 16
+# A machine may be so busy that a statement has no time.
+UNAVAILABLE_SECONDS = 60.0
 SHOWN_MAX = 20
 # At the gate each bad credential is tried on so many operations, on others each time.
 OPERATIONS_AT_GATE = 3
@@ -104,7 +107,7 @@ class Tries:
         async def work() -> None:
             for kind, name, target, headers in waiting:
                 try:
-                    reply = await door.send(target, headers)
+                    reply = await _answer(door, target, headers)
                 except ValueError:
                     # What gRPC cannot send comes to nobody.
                     self.ends[f"{kind} that cannot be sent"] += 1
@@ -116,6 +119,16 @@ class Tries:
                     self.accepted.append(f"{kind} {name} on {target.method} {target.path}: {reply.status}")
 
         await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+
+
+async def _answer(door: Door, target: Target, headers: Headers) -> Reply:
+    """Of a platform that is unavailable for a moment, the answer after it."""
+    deadline = monotonic() + UNAVAILABLE_SECONDS
+    while True:
+        reply = await door.send(target, headers)
+        if reply.status != 503 or monotonic() > deadline:
+            return reply
+        await asyncio.sleep(0.5)
 
 
 async def _try_all(figures: Figures, door: Door, targets: dict[str, Target], ring: Ring) -> None:

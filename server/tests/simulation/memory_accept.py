@@ -39,7 +39,7 @@ async def accept(
                 client_reference_id=command.client_reference_id,
             )
         _record(transaction, action_id, intent_id, command)
-        transaction.tells = True
+        transaction.announced = action_id
     return True
 
 
@@ -50,13 +50,13 @@ class AcceptTransaction(Transaction):
         """Begin nothing yet."""
         super().__init__(database, account)
         self.outbox = outbox
-        self.tells = False
+        self.announced: ActionId | None = None
 
     def commit(self) -> None:
         """Both or neither."""
         super().commit()
-        if self.tells:
-            self.outbox.add(self.account)
+        if self.announced is not None:
+            self.outbox.add(self.account, self.announced)
 
 
 def _record(transaction: Transaction, action_id: ActionId, intent_id: IntentId, command: Command) -> None:

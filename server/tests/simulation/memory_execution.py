@@ -80,7 +80,7 @@ class MemoryAccountTransaction(ReconcilingTransaction):
         return AccountStanding(self.epochs, self.book.credential_version, self.book.credential_status)
 
     async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
-        """What may be sent next, cancels first, then in commit order."""
+        """What may be sent next, cancels alone if there are any, in commit order."""
         await self.statement()
         first, others = [], []
         for rows in self._by_intent().values():
@@ -89,9 +89,10 @@ class MemoryAccountTransaction(ReconcilingTransaction):
                     others += [row] if is_queued(row) and place == 0 else []
                 elif cancels and is_queued(row) and all(_may_be_passed(each, cancels_unseen) for each in rows[:place]):
                     first.append(row)
-        found = self._tracked(first)[:limit]
+        if found := self._tracked(first)[:limit]:
+            return found
         judged = [replace(action, at_door=self._door_facts(action)) for action in self._tracked(others)]
-        return found + judged[: min(commands, limit - len(found))]
+        return judged[: min(commands, limit)]
 
     async def rule_book(self, epochs: tuple[int, int]) -> RuleBook:
         """The controls of symbols, as rules; there are no others here."""

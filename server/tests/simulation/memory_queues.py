@@ -17,7 +17,8 @@ from openbell_server.domain.access.credentials import (
     SignInRefused,
 )
 from openbell_server.domain.events.outbox import ATTEMPTS_MAX, ClaimedRow, OutboxStatus
-from openbell_server.domain.identifiers import SLOTS
+from openbell_server.domain.identifiers import SLOTS, AccountId, ActionId
+from openbell_server.domain.orders.action_lifecycle import ActionState
 from simulation.memory_database import MemoryDatabase, Transaction
 
 CLAIM_SECONDS = 5
@@ -29,7 +30,8 @@ class OutboxRow:
     """A row of the intents' queue."""
 
     outbox_id: int
-    in_order_of: str
+    account_id: AccountId
+    action_id: ActionId
     slot: int
     available_at: datetime
     status: OutboxStatus = OutboxStatus.PENDING
@@ -46,12 +48,13 @@ class MemoryOutboxStore:
     attempts_max: int = ATTEMPTS_MAX
     rows: dict[int, OutboxRow] = field(default_factory=dict)
 
-    def add(self, account: BrokerAccount) -> None:
+    def add(self, account: BrokerAccount, action_id: ActionId) -> None:
         """Write a row, as the accept step does."""
         number = len(self.rows) + 1
         self.rows[number] = OutboxRow(
             outbox_id=number,
-            in_order_of=str(account.account_id),
+            account_id=account.account_id,
+            action_id=action_id,
             slot=account.slot,
             available_at=self.database.clock(),
         )
@@ -61,12 +64,12 @@ class MemoryOutboxStore:
         await self.database.trip()
         now = self.database.clock()
         stale = now - timedelta(seconds=CLAIM_SECONDS)
-        blocked: set[str] = set()
+        blocked: set[AccountId] = set()
         claimed: list[ClaimedRow] = []
         for row in [row for row in self.rows.values() if row.status in _UNRESOLVED]:
             is_due = row.available_at <= now if row.claimed_at is None else row.claimed_at < stale
-            if not is_due or row.in_order_of in blocked:
-                blocked.add(row.in_order_of)
+            if not is_due or row.account_id in blocked:
+                blocked.add(row.account_id)
             elif row.attempts >= self.attempts_max:
                 self._set(replace(row, status=OutboxStatus.FAILED, claimed_at=None))
             elif len(claimed) < limit:
@@ -75,10 +78,20 @@ class MemoryOutboxStore:
                     replace(row, status=OutboxStatus.PROCESSING, claimed_at=now, claim_token=token, attempts=attempts)
                 )
                 claimed.append(
-                    ClaimedRow(row.outbox_id, token, attempts, row.in_order_of, "intent.queued", slot=row.slot)
+                    ClaimedRow(row.outbox_id, token, attempts, str(row.account_id), "intent.queued", slot=row.slot)
                 )
         await self.database.trip()
         return claimed
+
+    async def complete_taken_up_across_organizations(self, limit: int) -> int:
+        """Resolve waiting rows whose action has passed its door."""
+        await self.database.trip()
+        waiting = [row for row in self.rows.values() if row.status is OutboxStatus.PENDING][:limit]
+        taken_up = [row for row in waiting if not self._is_queued(row)]
+        for row in taken_up:
+            self._set(replace(row, status=OutboxStatus.COMPLETED))
+        await self.database.trip()
+        return len(taken_up)
 
     async def complete_across_organizations(self, rows: Sequence[ClaimedRow]) -> int:
         """Resolve rows we still hold; how many that were."""
@@ -116,6 +129,10 @@ class MemoryOutboxStore:
     def _is_ours(self, row: ClaimedRow) -> bool:
         kept = self.rows[row.outbox_id]
         return kept.claim_token == row.claim_token and kept.status is OutboxStatus.PROCESSING
+
+    def _is_queued(self, row: OutboxRow) -> bool:
+        action = self.database.books[row.account_id].actions.get(row.action_id)
+        return action is not None and action.state is ActionState.QUEUED
 
     def _set(self, row: OutboxRow) -> None:
         self.rows[row.outbox_id] = row

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from support.source_trees import parsed
+
 ROOT = Path(__file__).parents[3]
 SERVER = ROOT / "server/src/openbell_server"
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
@@ -16,7 +18,7 @@ STOPS = STOP.findall(PAGE)
 def defined(path: Path) -> set[str]:
     """Functions, and methods as Class.method."""
     functions = ast.FunctionDef | ast.AsyncFunctionDef
-    tree = ast.parse(path.read_text())
+    tree = parsed(path.read_text())
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     return {node.name for node in tree.body if isinstance(node, functions)} | {
         f"{owner.name}.{node.name}" for owner in classes for node in owner.body if isinstance(node, functions)

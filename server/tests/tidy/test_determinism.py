@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from support.source_trees import parsed
+
 SERVER = Path(__file__).parents[3] / "server/src/openbell_server"
 FILES = sorted([*(SERVER / "domain").rglob("*.py"), *(SERVER / "application").rglob("*.py")])
 MODULES = {"time", "random", "secrets", "threading", "multiprocessing", "concurrent.futures", "socket"}
@@ -30,7 +32,7 @@ def escapes(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_nothing_on_the_simulated_path_escapes_the_seed(path: Path) -> None:
-    assert list(escapes(ast.parse(path.read_text()))) == []
+    assert list(escapes(parsed(path.read_text()))) == []
 
 
 @pytest.mark.parametrize(
@@ -46,4 +48,4 @@ def test_nothing_on_the_simulated_path_escapes_the_seed(path: Path) -> None:
     ],
 )
 def test_an_escape_is_seen(line: str) -> None:
-    assert len(list(escapes(ast.parse(line)))) == 1
+    assert len(list(escapes(parsed(line)))) == 1

@@ -1,6 +1,5 @@
 """Every block of the documentation says what it is, and is that; what it does is tried by the end-to-end tests."""
 
-import ast
 import json
 import subprocess
 
@@ -8,6 +7,7 @@ import pytest
 import yaml
 
 from support.environment.doc_blocks import ROOT, TAGS, Block, blocks, blocks_of, pages, program
+from support.source_trees import parsed
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 
@@ -33,7 +33,7 @@ def test_what_is_called_json_parses(block: Block) -> None:
 
 @pytest.mark.parametrize("block", having("python"), ids=lambda block: block.place)
 def test_what_is_called_python_compiles(block: Block) -> None:
-    ast.parse(block.text)
+    parsed(block.text)
 
 
 @pytest.mark.parametrize("page", pages())

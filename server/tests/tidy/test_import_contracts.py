@@ -58,6 +58,23 @@ VIOLATIONS = {
         "sdk/src/openbell/events/records.py",
         "import openbell.intents.order_lists",
     ),
+    "The exchange imports nothing of ours": (
+        "torture/src/openbell_exchange/terms.py",
+        "import openbell_server.domain.errors",
+    ),
+    "The server runs on the exchange, and never on the simulator of a broker": (
+        "server/src/openbell_server/brokers/paper/__init__.py",
+        "import openbell_torture.alpaca",
+    ),
+    "The simulator never imports the platform": ("torture/src/openbell_torture/run.py", "import openbell"),
+    "The exchange imports in one direction": (
+        "torture/src/openbell_exchange/matching.py",
+        "import openbell_exchange.standings",
+    ),
+    "The simulator imports in one direction": (
+        "torture/src/openbell_torture/journal.py",
+        "import openbell_torture.compare",
+    ),
 }
 
 
@@ -70,7 +87,7 @@ def lint(tree: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache"],
         cwd=tree,
-        env={"PYTHONPATH": f"{tree}/sdk/src:{tree}/server/src", "COLUMNS": "200"},
+        env={"PYTHONPATH": f"{tree}/sdk/src:{tree}/server/src:{tree}/torture/src", "COLUMNS": "200"},
         capture_output=True,
         text=True,
         check=False,
@@ -80,7 +97,7 @@ def lint(tree: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    for part in ("sdk/src", "server/src"):
+    for part in ("sdk/src", "server/src", "torture/src"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path

@@ -3,6 +3,7 @@
 import ast
 
 from support.history.contract_statements import OPEN_POINTS, TESTS, statements
+from support.source_trees import parsed
 
 
 def test_every_statement_has_tests_or_says_why_not() -> None:
@@ -19,7 +20,7 @@ def test_every_test_that_a_statement_names_is_there() -> None:
 
 
 def functions_of(file: str) -> list[str]:
-    tree = ast.parse((TESTS / file).read_text())
+    tree = parsed((TESTS / file).read_text())
     return [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 

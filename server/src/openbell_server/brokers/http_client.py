@@ -12,6 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from openbell_exchange.terms import decimal_text as decimal_text
 from openbell_server.bounded_http import trusted_tls
 from openbell_server.brokers.http_connections import (
     Answer,
@@ -189,11 +190,6 @@ def decoded(body: bytes | str | msgspec.Raw, what: type[_Body]) -> _Body:
         return msgspec.json.decode(body, type=what)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise UnreadableAnswer(describe_error(trouble)) from trouble
-
-
-def decimal_text(number: Decimal) -> str:
-    """The exact number, never with an exponent."""
-    return format(number, "f")
 
 
 def optional_text(number: Decimal | None) -> str | None:

@@ -14,8 +14,8 @@ WIRE_BYTES_MAX: Final = 2_000_000
 # Interim answers count too.
 HEAD_BYTES_MAX: Final = 100_000
 CONNECT_SECONDS: Final = 1
-CONNECTIONS_MAX: Final = 64
-IDLE_CONNECTIONS_MAX: Final = 32
+CONNECTIONS_MAX: Final = 128
+IDLE_CONNECTIONS_MAX: Final = 128
 # Shorter than the idle timeout of servers, so that no command is written into a closing connection.
 _IDLE_SECONDS: Final = 2
 # How much of an endless answer is kept until it is read.
@@ -222,11 +222,14 @@ class Connections:
         """A connection for one request; raises NothingWritten if there is none in time."""
         if self.is_closed:
             raise NothingWritten("the client is closed")
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await self._places.acquire()
-        except TimeoutError as trouble:
-            raise NothingWritten(f"all {CONNECTIONS_MAX} connections are in use") from trouble
+        if self._places.locked():
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    await self._places.acquire()
+            except TimeoutError as trouble:
+                raise NothingWritten(f"all {CONNECTIONS_MAX} connections are in use") from trouble
+        else:
+            await self._places.acquire()
         try:
             while self._idle:
                 connection = self._idle.pop()

@@ -14,8 +14,8 @@ def migrate(
         str,
         typer.Option(
             metavar="PREFIX",
-            help="Also create the logins PREFIX_api, PREFIX_stream, PREFIX_relay, PREFIX_executor and PREFIX_operator,"
-            " without passwords, each with the roles that it needs.",
+            help="Also create the logins PREFIX_api, PREFIX_stream, PREFIX_relay, PREFIX_executor, PREFIX_front,"
+            " PREFIX_back and PREFIX_operator, without passwords, each with the roles that it needs.",
         ),
     ] = "",
     sql: Annotated[bool, typer.Option("--sql", help="Only print the statements, for an empty database.")] = False,

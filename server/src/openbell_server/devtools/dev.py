@@ -16,7 +16,7 @@ from openbell_server.devtools.dev_issuer import DevIssuer
 from openbell_server.devtools.kept_folder import KeptFolder
 from openbell_server.devtools.local_platform import IDENTITY_PROVIDER, LocalPlatform
 from openbell_server.devtools.local_server import write_private
-from openbell_server.devtools.stack import PROCESSES
+from openbell_server.processes.supervisor import PARTS
 
 WATCH_SECONDS = 0.5
 RESTARTS_MAX = 20
@@ -54,7 +54,7 @@ def run_dev(folder: Path, port: int | None = None, keep: Path | None = None) -> 
         contextlib.ExitStack() as opened,
     ):
         kept = opened.enter_context(KeptFolder(keep)) if keep else None
-        print("Starting PostgreSQL, NATS and five processes …", flush=True)
+        print("Starting PostgreSQL, NATS, the platform and the paper broker …", flush=True)
         platform = _start(folder / "logs", issuer.setting, port, kept)
         opened.callback(platform.stop)
         files = _settings_files(platform, issuer.login_environment)
@@ -88,7 +88,7 @@ def _start(logs: Path, issuers: str, port: int | None, kept: KeptFolder | None) 
             "OPENBELL_PAPER_PRICES": "walk:seed=1,step_ms=500,bps=20",
             _RECEIVERS: allowed[_RECEIVERS],
         }
-        platform = LocalPlatform(logs, settings, with_limits=True, kept=kept)
+        platform = LocalPlatform(logs, settings, with_limits=True, processes=("paper", "all"), kept=kept)
         try:
             platform.start()
         except ChildFailed as failure:
@@ -106,12 +106,12 @@ def _taken(port: int) -> str:
 
 
 def _settings_files(platform: LocalPlatform, login: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Settings for the client, and for server commands: of an api, of an executor, and an operator's login."""
+    """Settings for the client, and for server commands: of the front, of the back, and an operator's login."""
     stack = platform.stack
     return {
         "dev.env": platform.client_environment() | login,
-        "server.env": _own_settings(stack.environment_of("api")),
-        "executor.env": _own_settings(stack.environment_of("executor")),
+        "server.env": _own_settings(stack.environment_of("front")),
+        "executor.env": _own_settings(stack.environment_of("back")),
         "operator.env": {"OPENBELL_DATABASE_URL": platform.owner_url},
     }
 
@@ -146,7 +146,7 @@ def _interrupt() -> Iterator[threading.Event]:
 def _greet(platform: LocalPlatform, folder: Path, keep: Path | None) -> None:
     client, stack = platform.client_environment(), platform.stack
     (receiver,) = json.loads(stack.environment[_RECEIVERS])
-    ports = [f"{name} {stack.operations_url(name).rpartition(':')[2]}" for name in PROCESSES]
+    ports = [f"{name} {stack.operations_url(name).rpartition(':')[2]}" for name in ("paper", *PARTS)]
     openbell, server = _program("openbell"), _program("openbell-server")
     data = f"kept in {keep}" if keep else "removed at the end; `dev --keep DIR` keeps it"
     ending = "the next start goes on from there" if keep else "nothing is left behind"
@@ -162,8 +162,7 @@ Openbell is ready. Ctrl-C stops it; {ending}.
   webhooks  on this machine only to http://{receiver}/
   data      {data}
   logs      {folder / "logs"}
-  metrics   http://127.0.0.1:PORT/metrics, PORT: {", ".join(ports[:2])},
-            {", ".join(ports[2:])}
+  metrics   http://127.0.0.1:PORT/metrics, PORT: {", ".join(ports)}
 
 In another terminal, trade with the key:
 

@@ -16,7 +16,7 @@ from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.kept_folder import KeptFolder
 from openbell_server.devtools.local_services import LocalServices
-from openbell_server.devtools.stack import LOGINS, Stack
+from openbell_server.devtools.stack import LOGINS, PROCESSES, Stack
 from openbell_server.domain.access import api_keys
 from openbell_server.domain.access.accounts import CONTROLS_PREMIUM, TRADING_LIVE, Environment, NewAccount
 from openbell_server.domain.access.credentials import CredentialStatus
@@ -60,8 +60,8 @@ class LocalPlatform:
     """Starts everything in order, and stops it in reverse.
 
     settings are OPENBELL_* variables that override the defaults. accounts paper accounts are opened at brokers in turn.
-    Without limits one key can submit the load of a demo or a proof, and the paper broker takes every valid order. With
-    a kept folder it goes on where the last platform of that folder ended.
+    Without limits one key can submit the load of a demo or a proof, and the paper broker takes every valid order.
+    With a kept folder it goes on where the last platform of that folder ended.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class LocalPlatform:
         brokers: Sequence[str] = ("paper",),
         with_limits: bool = False,
         with_redis: bool = False,
+        processes: Sequence[str] = PROCESSES,
         kept: KeptFolder | None = None,
     ) -> None:
         self.services = LocalServices(with_redis=with_redis, kept=kept.path if kept else None)
@@ -82,6 +83,7 @@ class LocalPlatform:
         self._settings = {**({} if with_limits else _NO_LIMITS), **(settings or {})}
         self._accounts = [broker for _, broker in zip(range(accounts), itertools.cycle(brokers), strict=False)]
         self._revision = revision
+        self._processes = processes
 
     def start(self) -> None:
         self.services.start()
@@ -97,6 +99,7 @@ class LocalPlatform:
                 },
                 self._log_folder,
                 executor_environment={"OPENBELL_VAULT_KEY": f"{FILE}{private}"},
+                processes=self._processes,
             )
             migrate(self.owner_url, self._revision)
             allow_logins(self.owner_url, logins_of(LOGINS))

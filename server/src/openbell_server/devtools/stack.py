@@ -17,12 +17,16 @@ from openbell_server.adapters.postgres.connection import LOGIN_ROLES
 from openbell_server.devtools.child_processes import Child, ChildFailed, free_port, wait_until
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.processes.lifecycle import DRAIN_SECONDS
+from openbell_server.processes.readiness import is_ready
+from openbell_server.processes.supervisor import PARTS
 
 PROCESSES = ("paper", "api", "relay", "executor", "stream")
 # A process drains within DRAIN_SECONDS; the rest is for the interpreter's exit.
 _STOP_SECONDS = DRAIN_SECONDS + 5
 # On an overloaded machine the imports can take a minute instead of two seconds.
 START_SECONDS = 120
+# Each process has its own.
+_OF_EACH = frozenset({"OPENBELL_DATABASE_URL", "OPENBELL_VAULT_KEY"})
 _REPLICA = re.compile(r"-\d+$")
 # One login per process, which owns nothing: openbell_app_api, openbell_app_stream and so on.
 LOGINS = "openbell_app"
@@ -47,7 +51,7 @@ class _Member:
                 notice = self.notices.recv(4096)
             except BlockingIOError:
                 break
-            self.ready = b"READY=1" in notice.split(b"\n")
+            self.ready = is_ready(notice)
         return self.ready
 
 
@@ -63,10 +67,12 @@ class Stack:
         log_folder: Path,
         command: Callable[[str], Sequence[str]] = platform_command,
         executor_environment: Mapping[str, str] | None = None,
+        processes: Sequence[str] = PROCESSES,
     ) -> None:
         self.environment = {**_default_settings(services), **environment}
         # Overrides for executors.
         self.executor_environment = {**(executor_environment or {})}
+        self.processes = processes
         self._services = services
         self._log_folder = log_folder
         self._command = command
@@ -99,9 +105,9 @@ class Stack:
 
     def start_all(self, seconds: float = START_SECONDS) -> None:
         """Start one of each and wait until all are ready; the deadline applies to each."""
-        for name in PROCESSES:
+        for name in self.processes:
             self.start(name)
-        for name in PROCESSES:
+        for name in self.processes:
             self.wait_ready(name, seconds)
 
     def wait_ready(self, name: str, seconds: float = START_SECONDS) -> None:
@@ -167,12 +173,28 @@ class Stack:
         """The environment of a process; its operations port stays the same after a restart."""
         # Ignore OPENBELL_* settings of the caller's shell.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPENBELL_")}
-        own = {"OPENBELL_OPERATIONS_PORT": self._operations_ports.setdefault(name, str(free_port()))}
         process = _REPLICA.sub("", name)
-        if process == "executor":
+        if process == "all":
+            parts = {part: self._own_settings(part, part) for part in PARTS}
+            own = {
+                f"OPENBELL_{part.upper()}_{key.removeprefix('OPENBELL_')}": value
+                for part, settings in parts.items()
+                for key, value in settings.items()
+            }
+            shared = {key: value for key, value in self.environment.items() if key not in _OF_EACH}
+        else:
+            own, shared = self._own_settings(name, process), self.environment
+        return {**inherited, **shared, **own, **self._settings.get(name, {})}
+
+    def _own_settings(self, name: str, process: str) -> dict[str, str]:
+        own = {"OPENBELL_OPERATIONS_PORT": self._operations_ports.setdefault(name, str(free_port()))}
+        if process in LOGIN_ROLES:
+            own["OPENBELL_DATABASE_URL"] = self.database_url(process)
+        # What the caller chose comes first, but an executor has keys of its own.
+        own |= {key: self.environment[key] for key in _OF_EACH & self.environment.keys()}
+        if process in {"executor", "back"}:
             own |= {**self.executor_environment, "OPENBELL_EXECUTOR_NAME": name}
-        database = {"OPENBELL_DATABASE_URL": self.database_url(process)} if process in LOGIN_ROLES else {}
-        return {**inherited, **database, **self.environment, **own, **self._settings.get(name, {})}
+        return own
 
     def database_url(self, process: str) -> str:
         """The database for the login of the process."""

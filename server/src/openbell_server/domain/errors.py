@@ -195,7 +195,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     "overloaded": Code(
         503,
-        "Too many commands are waiting to be accepted",
+        "Too many commands are waiting",
         "Retry after Retry-After seconds, with the same Idempotency-Key; nothing was recorded. CANCEL has priority.",
     ),
     "schema_outdated": Code(

@@ -3,24 +3,28 @@
 import hashlib
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, NewType
 from uuid import UUID
+
+from openbell_exchange.terms import SYMBOL_PATTERN as SYMBOL_PATTERN
+from openbell_exchange.terms import Symbol as Symbol
+from openbell_exchange.terms import canonical_symbol as canonical_symbol
 
 OrganizationId = NewType("OrganizationId", UUID)
 AccountId = NewType("AccountId", UUID)
 IntentId = NewType("IntentId", UUID)
 ActionId = NewType("ActionId", UUID)
 ReceiptId = NewType("ReceiptId", UUID)
-Symbol = NewType("Symbol", str)
 
 SLOTS: Final = 64
 BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 CLIENT_ORDER_ID_LENGTH: Final = 22
-SYMBOL_PATTERN: Final = r"^[A-Z0-9.\-/:_]{1,32}$"
+# An executor needs the id of an order several times within seconds.
+IDS_CACHED_MAX: Final = 16_384
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Later times do not fit a datetime.
 _MILLISECONDS_MAX: Final = 253_000_000_000_000
-_SYMBOL = re.compile(SYMBOL_PATTERN)
 _PLAIN = re.compile(r"[A-Z0-9]+")
 _CLASS = re.compile(r"([A-Z0-9]+)[./-]([A-Z]{1,2})")
 
@@ -58,11 +62,13 @@ def keyed_action_id(action_id: ActionId, account_id: AccountId, key: str, comman
     return ActionId(uuid7(action_id.int >> 80, digest))
 
 
+@lru_cache(IDS_CACHED_MAX)
 def client_order_id(action_id: ActionId) -> str:
     """The id sent to the broker. It is derived, so no process must store it."""
     return base62(action_id.int, CLIENT_ORDER_ID_LENGTH)
 
 
+@lru_cache(IDS_CACHED_MAX)
 def action_of(order_id: str) -> ActionId | None:
     """The action behind a client order id, or None for an id that Openbell did not make."""
     if len(order_id) != CLIENT_ORDER_ID_LENGTH or not all(digit in BASE62 for digit in order_id):
@@ -76,13 +82,6 @@ def action_of(order_id: str) -> ActionId | None:
 def slot_of(account_id: AccountId) -> int:
     """The slot of an account; it never changes."""
     return int.from_bytes(hashlib.sha256(account_id.bytes).digest()[:8]) % SLOTS
-
-
-def canonical_symbol(text: str) -> Symbol | None:
-    """The canonical spelling, or None for text that is no symbol."""
-    # Some non-ASCII letters have an ASCII capital (ſ → S, ß → SS); they are not accepted as spellings.
-    upper = text.upper()
-    return Symbol(upper) if text.isascii() and _SYMBOL.fullmatch(upper) else None
 
 
 def share_class_symbol(text: str, mark: str) -> Symbol | None:

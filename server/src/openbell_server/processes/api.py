@@ -1,6 +1,7 @@
 """Runs the REST server."""
 
 import asyncio
+import contextlib
 
 from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
@@ -12,16 +13,16 @@ from openbell_server.adapters.postgres.connection import (
     open_role_pool,
 )
 from openbell_server.adapters.postgres.schema import require_schema
+from openbell_server.application.access.rate_limits import LimitRates
 from openbell_server.application.intents.group_commit import BATCH_SLOTS
 from openbell_server.brokers.paper.fault_client import fault_plans
 from openbell_server.http_protocol import Connections
 from openbell_server.processes.authentication import access_tokens, identity_provider
 from openbell_server.processes.calendar_expiry import watch_calendars
 from openbell_server.processes.http_server import serve_http
-from openbell_server.processes.lifecycle import notify_ready
 from openbell_server.processes.metrics import watch_requests
 from openbell_server.processes.operations_port import Operations
-from openbell_server.processes.rate_limits import rate_limits, watch_limits
+from openbell_server.processes.rate_limits import with_rate_limits
 from openbell_server.processes.rest_wiring import RestDependencies, event_streams, message_poster, rest_app
 from openbell_server.processes.vault import sealer
 from openbell_server.settings import Settings
@@ -34,27 +35,34 @@ COMMAND_PLACES = 8
 READ_PLACES = 16
 
 
-async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
-    cursor_key = settings.cursor_key()
-    async with (
-        await open_pool(settings.require("database_url"), connections_max=READ_PLACES) as pool,
-        await open_pool(settings.require("database_url"), connections_max=COMMAND_PLACES) as command_pool,
-        await open_role_pool(
-            settings.require("database_url"), Role.ACCEPT, BATCH_SLOTS, ACCEPT_POOL_SETTINGS
-        ) as accept_pool,
-        access_tokens(settings) as tokens,
-        rate_limits(settings) as limit,
-        identity_provider(settings) as provider,
-        fault_plans(settings.paper_url, settings.paper_secret.get_secret_value()) as plans,
-    ):
-        await require_schema(command_pool)
+async def serve_requests(
+    limit: LimitRates,
+    settings: Settings,
+    stopping: asyncio.Event,
+    operations: Operations,
+    hints: JetStreamConnection,
+) -> None:
+    cursor_key, url = settings.cursor_key(), settings.require("database_url")
+    async with contextlib.AsyncExitStack() as opened:
+        pool = await opened.enter_async_context(await open_pool(url, connections_max=READ_PLACES))
+        # Before a role is taken: an empty database has none.
+        await require_schema(pool)
+        command_pool = await opened.enter_async_context(await open_pool(url, connections_max=COMMAND_PLACES))
+        accept_pool = await opened.enter_async_context(
+            await open_role_pool(url, Role.ACCEPT, BATCH_SLOTS, ACCEPT_POOL_SETTINGS)
+        )
+        tokens = await opened.enter_async_context(access_tokens(settings))
+        provider = await opened.enter_async_context(identity_provider(settings))
+        plans = await opened.enter_async_context(
+            fault_plans(settings.paper_url, settings.paper_secret.get_secret_value())
+        )
         watch_calendars(operations, load_calendars())
-        hints = JetStreamConnection(settings.nats_url)
         operations.watch_database(command_pool, pool)
         operations.watch_nats(hints, needed=False)
-        watch_limits(operations, limit)
         streams = event_streams(pool, EventWakes(hints), cursor_key, settings.caps)
+        opened.push_async_callback(streams.close)
         poster = message_poster(settings.webhook_private_targets)
+        opened.push_async_callback(poster.close)
         app = rest_app(
             RestDependencies(
                 pool=pool,
@@ -76,19 +84,16 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 accept_pool=accept_pool,
             )
         )
-        connecting = asyncio.ensure_future(hints.run())
-        try:
-            await serve_http(
-                app,
-                settings.api_host,
-                settings.api_port,
-                stopping,
-                connections=Connections(CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX, settings.trusted_proxies),
-                ready=notify_ready,
-                before_stop=streams.drain,
-            )
-        finally:
-            connecting.cancel()
-            await asyncio.gather(connecting, return_exceptions=True)
-            await poster.close()
-            await streams.close()
+        hints.start()
+        await serve_http(
+            app,
+            settings.api_host,
+            settings.api_port,
+            stopping,
+            connections=Connections(CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX, settings.trusted_proxies),
+            ready=operations.part_started,
+            before_stop=streams.drain,
+        )
+
+
+serve = with_rate_limits(serve_requests)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -35,6 +35,7 @@ from openbell_server.adapters.postgres.controls.rule_books import RuleBooks
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
 from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.execution.sweeps import PostgresSweepStore
 from openbell_server.adapters.postgres.execution.ticks import PostgresTickStore, open_tick_pool
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
@@ -47,6 +48,7 @@ from openbell_server.application.execution.broker_budget import BrokerBudget
 from openbell_server.application.execution.follow_broker import FollowBroker
 from openbell_server.application.execution.refresh_markets import QUOTE_SECONDS, RefreshMarkets
 from openbell_server.application.execution.slot_leases import RENEW_SECONDS, SlotLeases, run_id
+from openbell_server.application.execution.sweeps import Sweep, SweepStore
 from openbell_server.application.execution.wiring import ExecutorDependencies, ExecutorParts, build_executor
 from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.brokers.registry import BROKERS, spelled_at
@@ -59,7 +61,7 @@ from openbell_server.processes.execution_metrics import (
     watch_reconciliation,
     watch_ticks,
 )
-from openbell_server.processes.lifecycle import boot_time, notify_ready
+from openbell_server.processes.lifecycle import boot_time
 from openbell_server.processes.measured_session import BrokerMetrics
 from openbell_server.processes.operations_port import Operations
 from openbell_server.processes.vault import opener
@@ -75,9 +77,10 @@ SILENT_REPORTED_MAX = 1_000
 ROLE_PLACES = 2
 
 
-async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
+async def serve(
+    settings: Settings, stopping: asyncio.Event, operations: Operations, hints: JetStreamConnection
+) -> None:
     """Execute until stopping is set, then finish the actions that passed their door."""
-    hints = JetStreamConnection(settings.nats_url)
     url = settings.require("database_url")
     async with contextlib.AsyncExitStack() as pools:
         pool = await pools.enter_async_context(await open_pool(url, connections_max=8))
@@ -114,10 +117,12 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         watch_ticks(operations, parts.ticks)
         watch_reconciliation(operations, pool, parts.brokers)
         _listen(hints, parts)
-        background = _start_background(pool, hints, slots, session_store, parts)
-        notify_ready()
+        hints.start()
+        background = _start_background(pool, role_pool, hints, slots, session_store, parts)
+        operations.part_started()
         try:
-            await _sweep_until(stopping, parts, *_control_sweeps(pool, role_pool, hints, parts.dispatcher))
+            sweeps = PostgresSweepStore(pool, executor_pool=role_pool)
+            await _sweep_until(stopping, parts, sweeps, *_control_sweeps(pool, role_pool, hints, parts.dispatcher))
             await parts.dispatcher.drain()
         finally:
             await parts.sign_ins.close()
@@ -131,15 +136,19 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
 
 
 def _start_background(
-    pool: Pool, hints: JetStreamConnection, slots: SlotLeases, session_store: PostgresSessionStore, parts: ExecutorParts
+    pool: Pool,
+    role_pool: Pool,
+    hints: JetStreamConnection,
+    slots: SlotLeases,
+    session_store: PostgresSessionStore,
+    parts: ExecutorParts,
 ) -> list[asyncio.Future[None]]:
     markets = RefreshMarkets(
         PostgresMarketKeeping(pool), parts.sessions, parts.sign_ins, slots, boot_time, parts.priced
     )
     feeds = _Feeds(session_store, slots, parts.brokers, parts.sign_ins.signing_in)
     return [
-        asyncio.ensure_future(hints.run()),
-        asyncio.ensure_future(_renew_leases(slots, PostgresRecoveryStore(pool), feeds)),
+        asyncio.ensure_future(_renew_leases(slots, PostgresRecoveryStore(pool, executor_pool=role_pool), feeds)),
         asyncio.ensure_future(consume_work(hints, _on_work(hints, parts.dispatcher))),
         asyncio.ensure_future(_refresh_markets(markets)),
         *(asyncio.ensure_future(_follow(broker, session_store)) for broker in parts.brokers.values()),
@@ -248,14 +257,34 @@ class _Feeds:
                 self._reported[name], self._mute[name] = (now, connected, compared, signing_in), mute
 
 
+async def _sweeps_due(sweeps: SweepStore, held: frozenset[int]) -> frozenset[Sweep]:
+    """The sweeps that have work; all of them if the database does not answer, so that each fails alone."""
+    try:
+        return await sweeps.sweeps_with_work_across_organizations(held)
+    except Exception as error:  # noqa: BLE001 - the sweeps report what is wrong
+        structlog.get_logger().warning("sweeps_not_found", error=repr(error))
+        return frozenset(Sweep)
+
+
 async def _sweep_until(
-    stopping: asyncio.Event, parts: ExecutorParts, halts: EnactHalts, resting: CancelRestingOrders
+    stopping: asyncio.Event,
+    parts: ExecutorParts,
+    sweeps: SweepStore,
+    halts: EnactHalts,
+    resting: CancelRestingOrders,
 ) -> None:
     log, dispatcher, sign_ins = structlog.get_logger(), parts.dispatcher, parts.sign_ins
     while not stopping.is_set():
         # Each sweep fails alone, and halts run first, so a halt takes effect even if the others are slow or fail.
         held = dispatcher.slots.held()
-        for sweep in (partial(halts.sweep, held), dispatcher.sweep, sign_ins.sweep, partial(resting.sweep, held)):
+        due = await _sweeps_due(sweeps, held)
+        runs: list[tuple[bool, Callable[[], Awaitable[None]]]] = [
+            (Sweep.HALTS in due, partial(halts.sweep, held)),
+            (Sweep.WORK in due, dispatcher.sweep),
+            (True, partial(sign_ins.sweep, is_asked=Sweep.SIGN_INS in due)),
+            (Sweep.RESTING in due, partial(resting.sweep, held)),
+        ]
+        for sweep in (sweep for is_due, sweep in runs if is_due):
             try:
                 await sweep()
             except UNAVAILABLE as error:

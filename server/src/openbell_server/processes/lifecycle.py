@@ -2,27 +2,28 @@
 
 import asyncio
 import gc
-import os
 import resource
 import signal
-import socket
 import time
 from collections.abc import Awaitable, Callable
 
 import structlog
 import uvloop
 
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.connection import UNREACHABLE, describe_error
 from openbell_server.application import crash_points
 from openbell_server.domain.errors import OperatorError
 from openbell_server.processes.operations_port import Operations
+from openbell_server.processes.readiness import notify_ready
 from openbell_server.settings import Settings
 from openbell_server.telemetry.logs import configure_logging
 from openbell_server.telemetry.tracing import open_tracing
 
 DRAIN_SECONDS = 10
 GC_THRESHOLD = 20_000
-Serve = Callable[[Settings, asyncio.Event, Operations], Awaitable[None]]
+# A part of a process, or all of it: it serves until the event is set. It starts the connection to NATS if it needs one.
+Serve = Callable[[Settings, asyncio.Event, Operations, JetStreamConnection], Awaitable[None]]
 
 
 def boot_time() -> float:
@@ -30,14 +31,22 @@ def boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def notify_ready() -> None:
-    """Report readiness by systemd's notify protocol."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notice:
-        notice.connect("\0" + address[1:] if address.startswith("@") else address)
-        notice.sendall(b"READY=1")
+def together(*parts: Serve) -> Serve:
+    """A process of several parts in one event loop; when one ends, the others end too."""
+
+    async def serve(
+        settings: Settings, stopping: asyncio.Event, operations: Operations, hints: JetStreamConnection
+    ) -> None:
+        operations.parts = len(parts)
+        running = [asyncio.ensure_future(part(settings, stopping, operations, hints)) for part in parts]
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        stopping.set()
+        # The caller limits this wait.
+        for ended in await asyncio.gather(*running, return_exceptions=True):
+            if ended is not None:
+                raise ended
+
+    return serve
 
 
 async def until_signalled() -> None:
@@ -72,7 +81,7 @@ def run(process: str, settings: Settings, serve: Serve) -> None:
     tune_garbage_collection()
     record_span, close_tracing = open_tracing(process, settings.otlp_url)
     try:
-        uvloop.run(_supervise(Operations(process, record_span), settings, serve))
+        uvloop.run(_supervise(Operations(process, record_span, notify_ready), settings, serve))
     finally:
         close_tracing()
 
@@ -81,7 +90,8 @@ async def _supervise(operations: Operations, settings: Settings, serve: Serve) -
     log = structlog.get_logger()
     stopping = asyncio.Event()
     showing = asyncio.ensure_future(operations.run(settings))
-    serving = asyncio.ensure_future(serve(settings, stopping, operations))
+    hints = JetStreamConnection(settings.nats_url)
+    serving = asyncio.ensure_future(serve(settings, stopping, operations, hints))
     signalled = asyncio.ensure_future(until_signalled())
     await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
     signalled.cancel()
@@ -102,5 +112,5 @@ async def _supervise(operations: Operations, settings: Settings, serve: Serve) -
         ) from error
     finally:
         showing.cancel()
-        await asyncio.wait({showing}, timeout=1)
+        await asyncio.wait({showing, asyncio.ensure_future(hints.close())}, timeout=1)
     log.info("stopped")

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from datetime import datetime
 
+import prometheus_client
+
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession, FeedItem
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
@@ -19,6 +21,10 @@ class BrokerMetrics:
     def __init__(self, operations: Operations) -> None:
         self.record_span = operations.record_span
         self.in_flight: Counter[str] = Counter()
+        # The counters by their labels, which take longer to look up than to count.
+        self._of_labels: dict[
+            tuple[str, ActionType, str], tuple[prometheus_client.Counter, prometheus_client.Histogram]
+        ] = {}
         self.sessions: dict[str, BrokerSession] = {}
         # Brokers whose feed is read; a broker without accounts is not shown as disconnected.
         self.followed: set[str] = set()
@@ -57,6 +63,14 @@ class BrokerMetrics:
             ("broker",),
             lambda: {(name,): len(self.sessions[name].unheard) for name in self.followed},
         )
+
+    def count(self, broker: str, action_type: ActionType, outcome: str, elapsed: float) -> None:
+        key = broker, action_type, outcome
+        if key not in self._of_labels:
+            self._of_labels[key] = self.calls.labels(*key), self.seconds.labels(broker, action_type)
+        calls, seconds = self._of_labels[key]
+        calls.inc()
+        seconds.observe(elapsed)
 
     def watch(self, name: str, session: BrokerSession) -> BrokerSession:
         self.sessions[name] = session
@@ -142,8 +156,7 @@ class ObservedSession:
             # A call that times out is cancelled; it may have arrived.
             elapsed = time.perf_counter() - begun
             metrics.in_flight[broker] -= 1
-            metrics.calls.labels(broker, action_type, outcome).inc()
-            metrics.seconds.labels(broker, action_type).observe(elapsed)
+            metrics.count(broker, action_type, outcome, elapsed)
             attributes = {"openbell.broker": broker, "openbell.action_type": action_type, "openbell.outcome": outcome}
             metrics.record_span("broker call", elapsed, attributes)
 

@@ -56,15 +56,21 @@ def watch_rounds(operations: Operations) -> ObserveRound:
     """Count the relay's rows by queue, and trace each batch that had rows."""
     rows = operations.instruments.counter(
         "openbell_relay_rows_total",
-        "Rows of a queue: claimed by this process, completed, released (failed ones included), or failed permanently.",
+        "Rows of a queue: claimed by this process, completed, released (failed ones included), failed permanently, or"
+        " completed unclaimed because their action was taken up.",
         *("queue", "result"),
     )
 
     def observe(queue: str, batch: RelayBatch, elapsed: float) -> None:
-        counts = {"claimed": batch.claimed, "completed": batch.completed, "released": batch.released}
+        counts = {
+            "claimed": batch.claimed,
+            "completed": batch.completed,
+            "released": batch.released,
+            "taken_up": batch.taken_up,
+        }
         for result, count in {**counts, "failed": len(batch.failed)}.items():
             rows.labels(queue, result).inc(count)
-        if batch.claimed:
+        if batch.claimed or batch.taken_up:
             counted = {f"openbell.rows.{result}": count for result, count in counts.items()}
             operations.record_span("relay round", elapsed, {"openbell.queue": queue, **counted})
 

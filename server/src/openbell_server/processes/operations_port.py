@@ -65,10 +65,14 @@ class Operations:
 
     process: str
     record_span: RecordSpan = record_nothing
+    notify_ready: Callable[[], None] = lambda: None
+    # How many parts must start until the process is ready.
+    parts: int = 1
     instruments: Instruments = field(default_factory=Instruments)
     _needed: dict[str, Check] = field(default_factory=dict)
     _optional: dict[str, Check] = field(default_factory=dict)
     _stores: list[_FromStore] = field(default_factory=list)
+    _pools: list[Pool] = field(default_factory=list)
     _ending: bool = False
     _ready: tuple[float, int, bytes] | None = None
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -90,11 +94,12 @@ class Operations:
 
     def watch_database(self, pool: Pool, *others: Pool) -> None:
         """The process is ready while the first pool writes; its connections are counted with those of the others."""
-        pools = (pool, *others)
-        in_use, at_most = "Connections to the database in use.", "Connections to the database that there may be."
-        read = self.instruments.read
-        read("gauge", "openbell_database_connections_in_use", in_use, (), lambda: {(): sum(map(_in_use, pools))})
-        read("gauge", "openbell_database_connections_max", at_most, (), lambda: {(): sum(map(_max_size, pools))})
+        if not self._pools:
+            in_use, at_most = "Connections to the database in use.", "Connections to the database that there may be."
+            pools, read = self._pools, self.instruments.read
+            read("gauge", "openbell_database_connections_in_use", in_use, (), lambda: {(): sum(map(_in_use, pools))})
+            read("gauge", "openbell_database_connections_max", at_most, (), lambda: {(): sum(map(_max_size, pools))})
+        self._pools += (pool, *others)
 
         async def writes() -> None:
             try:
@@ -105,7 +110,9 @@ class Operations:
         self._needed["database"] = writes
 
     def watch_nats(self, connection: JetStreamConnection, *, needed: bool) -> None:
-        """With needed=False the process is ready without NATS."""
+        """With needed=False the process is ready without NATS, and in any case if none is configured."""
+        if not connection.is_configured:
+            return
 
         async def is_reachable() -> None:
             if not connection.is_reachable():
@@ -113,11 +120,15 @@ class Operations:
                     "NATS is not connected" + ("" if needed else "; work is found by polling, which is slower")
                 )
 
-        (self._needed if needed else self._optional)["nats"] = is_reachable
-        about = "Whether NATS is connected."
-        self.instruments.read(
-            "gauge", "openbell_nats_connected", about, (), lambda: {(): float(connection.is_reachable())}
-        )
+        if "nats" not in self._needed | self._optional:
+            about = "Whether NATS is connected; absent if none is configured."
+            self.instruments.read(
+                "gauge", "openbell_nats_connected", about, (), lambda: {(): float(connection.is_reachable())}
+            )
+        if needed:
+            self._needed["nats"] = is_reachable
+        else:
+            self._optional.setdefault("nats", is_reachable)
 
     def need(self, name: str, check: Check) -> None:
         """The process is ready only if check does not raise NotReady."""
@@ -131,6 +142,12 @@ class Operations:
         self._stores.append(store)
         for name, (meaning, labels) in metrics.items():
             self.instruments.read("gauge", name, meaning, labels, partial(store.of, name))
+
+    def part_started(self) -> None:
+        """To be called by each part of the process once it serves; the last one makes the process ready."""
+        self.parts -= 1
+        if self.parts == 0:
+            self.notify_ready()
 
     @property
     def has_started(self) -> bool:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import structlog
 
+from openbell_exchange.faults import parse_faults
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.postgres.connection import UNREACHABLE, describe_error
-from openbell_server.brokers.paper.faults import parse_faults
 from openbell_server.brokers.paper.ledger import Ledger
 from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.prices import parse_prices
@@ -14,7 +15,6 @@ from openbell_server.brokers.paper.server import PaperApplication
 from openbell_server.brokers.paper.wire import AccountRules
 from openbell_server.http_protocol import Connections
 from openbell_server.processes.http_server import serve_http
-from openbell_server.processes.lifecycle import notify_ready
 from openbell_server.processes.operations_port import NotReady, Operations
 from openbell_server.settings import Settings
 
@@ -22,7 +22,7 @@ from openbell_server.settings import Settings
 CONNECTIONS_MAX = 512
 
 
-async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
+async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations, _: JetStreamConnection) -> None:
     """Serve until stopping is set, then end the feeds and finish the open commands."""
     faults = parse_faults(settings.paper_faults)
     prices = parse_prices(settings.paper_prices, datetime.now(UTC))
@@ -41,7 +41,7 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
                 settings.paper_port,
                 stopping,
                 connections=Connections(CONNECTIONS_MAX, CONNECTIONS_MAX),
-                ready=notify_ready,
+                ready=operations.part_started,
                 before_stop=application.close,
             )
             passing.cancel()

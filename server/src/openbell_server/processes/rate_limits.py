@@ -1,14 +1,34 @@
 """Builds the rate limits of callers."""
 
+import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.rate_limits.local_windows import LocalWindows
 from openbell_server.application.access.rate_limits import LimitRates, Rates
 from openbell_server.domain.errors import OperatorError
+from openbell_server.processes.lifecycle import Serve, together
 from openbell_server.processes.operations_port import Operations
 from openbell_server.settings import Settings
+
+# A part of a process that counts the calls of its callers.
+ServeCallers = Callable[[LimitRates, Settings, asyncio.Event, Operations, JetStreamConnection], Awaitable[None]]
+
+
+def with_rate_limits(*parts: ServeCallers) -> Serve:
+    """A process of these parts, which count the calls of a caller together."""
+
+    async def serve(
+        settings: Settings, stopping: asyncio.Event, operations: Operations, hints: JetStreamConnection
+    ) -> None:
+        async with rate_limits(settings) as limit:
+            watch_limits(operations, limit)
+            await together(*(partial(part, limit) for part in parts))(settings, stopping, operations, hints)
+
+    return serve
 
 
 @contextlib.asynccontextmanager

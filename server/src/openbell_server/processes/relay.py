@@ -18,6 +18,7 @@ from openbell_server.adapters.jetstream.event_wakes import EventWakes
 from openbell_server.adapters.jetstream.publishing import (
     JetStreamPublisher,
     Messages,
+    NoPublisher,
     account_messages,
     user_messages,
     work_messages,
@@ -45,15 +46,16 @@ from openbell_server.application.events.relay_outbox import RelayOutbox
 from openbell_server.domain.events.outbox import ClaimedRow, Queue
 from openbell_server.processes.authentication import identity_provider
 from openbell_server.processes.execution_metrics import watch_queues
-from openbell_server.processes.lifecycle import boot_time, notify_ready
+from openbell_server.processes.lifecycle import boot_time
 from openbell_server.processes.metrics import ObserveRound, watch_pruning, watch_rounds
 from openbell_server.processes.operations_port import Operations
 from openbell_server.processes.webhooks import deliver_webhooks
 from openbell_server.settings import Settings
 
-# Longest delay after a lost notification. Intents need none: the api has notified the executor, and all rows of an
-# account within this time are published as one message.
+# Longest delay after a lost notification.
 POLL_SECONDS: Final = 1.0
+# The api has notified the executor, which also looks for waiting work itself: a message is the last resort.
+HEAD_START_SECONDS: Final = {Queue.INTENTS: 3.0}
 # Pause between batches of a queue: every notification wakes all queues, and most are for accounts.
 PAUSE_SECONDS: Final = {Queue.INTENTS: 0.0, Queue.ACCOUNTS: 0.02, Queue.USERS: 0.2}
 # Concurrent batches of a queue after a full one.
@@ -76,14 +78,15 @@ STREAMS: Final[dict[Queue, tuple[str, Messages]]] = {
 EXPIRY_POLL_SECONDS: Final = 30.0
 
 
-async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
+async def serve(
+    settings: Settings, stopping: asyncio.Event, operations: Operations, connection: JetStreamConnection
+) -> None:
     awake = {queue: asyncio.Event() for queue in Queue}
 
     async def wake(_: Msg) -> None:
         for event in awake.values():
             event.set()
 
-    connection = JetStreamConnection(settings.nats_url)
     connection.on(subjects.OUTBOX_WAKE, wake)
     wakes = EventWakes(connection)
     url = settings.require("database_url")
@@ -97,9 +100,11 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         operations.watch_nats(connection, needed=True)
         watch_queues(operations, pool)
         observe = watch_rounds(operations)
-        stores = {queue: PostgresOutboxStore(lanes, queue, settings.outbox_attempts_max) for queue in Queue}
+        stores = {
+            queue: PostgresOutboxStore(lanes, queue, settings.outbox_attempts_max, HEAD_START_SECONDS.get(queue, 0.0))
+            for queue in Queue
+        }
         aside = [
-            asyncio.ensure_future(connection.run()),
             asyncio.ensure_future(_prune(stores, settings.outbox_keep_hours * 3600, PostgresDeliveryQueueStore(pool))),
             asyncio.ensure_future(
                 _prune_events(PruneEvents(pool, settings.event_retention_days * 86_400), watch_pruning(operations))
@@ -110,7 +115,8 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
             finish = FinishDeletions(PostgresUserDeletionStore(pool), settings.identity_provider, provider)
             aside.append(asyncio.ensure_future(_finish_deletions(finish)))
         deliveries = asyncio.ensure_future(deliver_webhooks(settings, wakes, operations, stopping))
-        notify_ready()
+        connection.start()
+        operations.part_started()
         try:
             # Concurrently, so that one that is blocked does not block another.
             await asyncio.gather(
@@ -135,7 +141,8 @@ def _relay_of(pool: Pool, connection: JetStreamConnection, store: PostgresOutbox
             raise
 
     finish = destroy_secrets if store.queue is Queue.ACCOUNTS else None
-    return RelayOutbox(store, JetStreamPublisher(connection, *STREAMS[store.queue]), _jitter, boot_time, finish)
+    publisher = JetStreamPublisher(connection, *STREAMS[store.queue]) if connection.is_configured else NoPublisher()
+    return RelayOutbox(store, publisher, _jitter, boot_time, finish)
 
 
 async def _relay(

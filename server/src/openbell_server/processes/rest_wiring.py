@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 from uuid import uuid4
 
 from litestar.types import ASGIApp, ControllerRouterHandler
@@ -36,7 +37,7 @@ from openbell_server.adapters.postgres.controls.receipts import PostgresReceiptS
 from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore, RuleBooks
 from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
-from openbell_server.adapters.postgres.events.outbox_health import count_account_outbox, read_queues
+from openbell_server.adapters.postgres.events.outbox_health import count_account_outbox, count_waiting, read_queues
 from openbell_server.adapters.postgres.events.stream_counts import PostgresStreamCounts
 from openbell_server.adapters.postgres.events.webhooks import PostgresWebhookStore
 from openbell_server.adapters.postgres.execution.reconciliation import list_external_orders
@@ -81,6 +82,7 @@ from openbell_server.application.intents.read_orders import ReadOrders
 from openbell_server.application.intents.read_overview import ReadOverview
 from openbell_server.application.intents.read_receipts import ReadReceipts
 from openbell_server.application.intents.read_statistics import ReadStatistics
+from openbell_server.application.intents.send_backlog import SendBacklog
 from openbell_server.application.intents.submit_intent import SubmitIntent
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.webhooks.deliver_webhooks import SignAndPost
@@ -124,6 +126,9 @@ from openbell_server.transport.rest.intents.overview import overview_route
 from openbell_server.transport.rest.intents.receipts import receipt_routes
 from openbell_server.transport.rest.intents.routes import intent_routes, submit_handler
 from openbell_server.transport.rest.intents.submit_fast_path import SubmitHandler
+
+# Commands that were accepted earlier wait for something else than a busy executor, such as their broker.
+WAITING_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,17 +199,19 @@ def rest_app(given: RestDependencies) -> ASGIApp:
     ]
     check = partial(check_writing, shared.commands)
     errors = error_renderer(UNAVAILABLE, OUTDATED)
-    return build_app(routes, check, errors, given.observe, handle_submit, lambda: submit.accept.is_crowded)
+    return build_app(routes, check, errors, given.observe, handle_submit, submit.accept.is_crowded)
 
 
 def _submit(given: RestDependencies, shared: _Stores) -> SubmitIntent:
     intents = PostgresIntentStore(shared.commands)
     alone = intents.accept_across_organizations
     batch = partial(accept_in_pool, given.accept_pool) if given.accept_pool else alone
+    # Not on a connection of commands: while there are too many, all of those are in use.
+    backlog = SendBacklog(partial(count_waiting, given.pool, WAITING_SECONDS), UNAVAILABLE, time.monotonic)
     return SubmitIntent(
         accounts=RecentAccounts(PostgresOrganizationStore(shared.commands), shared.ids.now),
         intents=intents,
-        accept=GroupCommit(batch, alone, DOUBTFUL, BLOCKED, time.monotonic),
+        accept=GroupCommit(batch, alone, DOUBTFUL, BLOCKED, time.monotonic, backlog.refuses),
         controls=PostgresControlStore(shared.commands),
         judge=shared.check(shared.commands),
         ids=shared.ids,

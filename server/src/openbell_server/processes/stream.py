@@ -11,33 +11,36 @@ from openbell_server.adapters.postgres.connection import open_pool
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.postgres.events.stream_counts import PostgresStreamCounts
 from openbell_server.adapters.postgres.schema import require_schema
+from openbell_server.application.access.rate_limits import LimitRates
 from openbell_server.application.events.event_tail_cache import EventTailCache
 from openbell_server.application.events.follow_events import FollowEvents
 from openbell_server.application.events.recheck_access import RecheckAccess
 from openbell_server.application.events.stream_places import StreamPlaces
 from openbell_server.processes.authentication import access_tokens, authentication, wall_clock
-from openbell_server.processes.lifecycle import notify_ready
 from openbell_server.processes.metrics import watch_followers
 from openbell_server.processes.operations_port import Operations
-from openbell_server.processes.rate_limits import rate_limits, watch_limits
+from openbell_server.processes.rate_limits import with_rate_limits
 from openbell_server.settings import Settings
 from openbell_server.transport.stream.event_messages import encode_event
 from openbell_server.transport.stream.health import Health
 from openbell_server.transport.stream.server import TradingService, serve_stream
 
 
-async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations) -> None:
+async def serve_followers(
+    limit: LimitRates,
+    settings: Settings,
+    stopping: asyncio.Event,
+    operations: Operations,
+    hints: JetStreamConnection,
+) -> None:
     cursor_key = settings.cursor_key()
-    hints = JetStreamConnection(settings.nats_url)
     async with (
         await open_pool(settings.require("database_url"), connections_max=10) as pool,
         access_tokens(settings) as tokens,
-        rate_limits(settings) as limit,
     ):
         await require_schema(pool)
         operations.watch_database(pool)
         operations.watch_nats(hints, needed=False)
-        watch_limits(operations, limit)
         events = PostgresEventStore(pool)
         follow = FollowEvents(
             RecheckAccess(PostgresOrganizationStore(pool), events),
@@ -51,9 +54,8 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
         watch_followers(operations, lambda: len(service.streams))
         health = Health(operations.is_ready, stopping)
         address = f"{settings.stream_host}:{settings.stream_port}"
-        connecting = asyncio.ensure_future(hints.run())
-        try:
-            await serve_stream(service, health, address, notify_ready, stopping)
-        finally:
-            connecting.cancel()
-            await asyncio.gather(connecting, return_exceptions=True)
+        hints.start()
+        await serve_stream(service, health, address, operations.part_started, stopping)
+
+
+serve = with_rate_limits(serve_followers)

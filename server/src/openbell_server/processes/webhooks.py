@@ -5,12 +5,13 @@ import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
 from openbell_server.adapters.jetstream.event_wakes import EventWakes
-from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, open_pool
+from openbell_server.adapters.postgres.connection import UNAVAILABLE, Pool, Role, open_pool, open_role_pool
 from openbell_server.adapters.postgres.events.delivery_queue import PostgresDeliveryQueueStore
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.webhooks.posting import WebhookPoster
@@ -28,6 +29,8 @@ PAUSE_SECONDS: Final = 0.05
 ADD_LANES_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 5.0
 CONNECTIONS_MAX: Final = 6
+# For the statements that find queues with events.
+RELAY_CONNECTIONS_MAX: Final = 2
 OUTCOMES: Final = ("delivered", "failed", "parked", "gone")
 _LANES: Final = {
     "openbell_webhook_lanes_behind": ("Accounts whose newest events a webhook has not yet, but for parked ones.", ()),
@@ -42,15 +45,15 @@ async def deliver_webhooks(
     key = settings.webhook_key.get_secret_value()
     if not key:
         return
-    awake = asyncio.Event()
-
-    def wake(_: AccountId) -> None:
-        awake.set()
-
-    wakes.listen(wake)
+    woken = _Woken()
+    wakes.listen(woken.on_event)
     poster = WebhookPoster(private_targets=settings.webhook_private_targets)
-    async with await open_pool(settings.require("database_url"), connections_max=CONNECTIONS_MAX) as pool:
-        store = PostgresDeliveryQueueStore(pool)
+    url = settings.require("database_url")
+    async with (
+        await open_pool(url, connections_max=CONNECTIONS_MAX) as pool,
+        await open_role_pool(url, Role.RELAY, RELAY_CONNECTIONS_MAX, {}) as relay_pool,
+    ):
+        store = PostgresDeliveryQueueStore(pool, relay_pool=relay_pool)
         deliver = DeliverWebhooks(
             store,
             PostgresEventStore(pool),
@@ -59,22 +62,37 @@ async def deliver_webhooks(
             boot_time,
             settings.webhook_park_hours * 3600,
             _log_error,
-            awake.set,
+            woken.event.set,
         )
         watch_webhooks(operations, pool, deliver)
         adding = asyncio.ensure_future(_add_lanes(store))
         try:
             while not stopping.is_set():
-                awake.clear()
-                if not await _try(deliver):
+                is_swept = not woken.event.is_set()
+                woken.event.clear()
+                if is_swept:
+                    woken.has_queues = await _try(store.has_queues_across_organizations)
+                if not (woken.has_queues and await _try(deliver)):
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(awake.wait(), SWEEP_SECONDS)
+                        await asyncio.wait_for(woken.event.wait(), SWEEP_SECONDS)
                 await asyncio.sleep(PAUSE_SECONDS)
         finally:
             adding.cancel()
             await asyncio.gather(adding, return_exceptions=True)
             await deliver.drain(DRAIN_SECONDS)
             await poster.close()
+
+
+@dataclass(slots=True)
+class _Woken:
+    """Set when an account has news. Without any delivery queue, events wake nobody: the sweep finds the first queue."""
+
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+    has_queues: bool = False
+
+    def on_event(self, _: AccountId) -> None:
+        if self.has_queues:
+            self.event.set()
 
 
 def watch_webhooks(operations: Operations, pool: Pool, deliver: DeliverWebhooks) -> None:

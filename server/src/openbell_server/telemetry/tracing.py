@@ -17,6 +17,7 @@ ATTRIBUTES: Final = frozenset(
         "openbell.rows.claimed",
         "openbell.rows.completed",
         "openbell.rows.released",
+        "openbell.rows.taken_up",
     }
 )
 SPANS_WAITING_MAX: Final = 2048

@@ -14,9 +14,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from loopbacks import Loopback
-from loopbacks.alpaca_wire import key_id_of
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import AccountId
+from openbell_torture.alpaca.wire import key_id_of
 from support.brokers.paper_broker import ACCOUNT, ask, until
 
 NEIGHBOUR = AccountId(UUID("00000000-0000-7000-8000-000000000002"))
@@ -28,7 +28,10 @@ Update = dict[str, Any]
 async def client_of(
     alpaca: Loopback, account_id: AccountId = ACCOUNT, environment: Environment = Environment.PAPER
 ) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"APCA-API-KEY-ID": key_id_of(account_id, environment), "APCA-API-SECRET-KEY": "secret"}
+    headers = {
+        "APCA-API-KEY-ID": key_id_of(account_id, is_live=environment is Environment.LIVE),
+        "APCA-API-SECRET-KEY": "secret",
+    }
     address = alpaca.addresses[environment]
     async with httpx.AsyncClient(base_url=address, headers=headers, trust_env=False, timeout=SECONDS) as client:
         yield client
@@ -41,7 +44,7 @@ async def stream_of(
     """A stream that tells of orders from here on, signed in as the documentation says."""
     address = alpaca.addresses[environment].replace("http:", "ws:") + "/stream"
     async with connect(address, proxy=None) as stream:
-        key = {"key": key_id_of(account_id, environment), "secret": "secret"}
+        key = {"key": key_id_of(account_id, is_live=environment is Environment.LIVE), "secret": "secret"}
         assert (await said(stream, {"action": "auth", **key}))["data"]["status"] == "authorized"
         listen = {"action": "listen", "data": {"streams": ["trade_updates", "unheard_of"]}}
         assert (await said(stream, listen))["data"] == {"streams": ["trade_updates"]}
@@ -218,7 +221,7 @@ async def test_the_stream_takes_no_wrong_key_and_tells_nobody_unknown(alpaca: Lo
     for key, secret in ((Environment.LIVE, "secret"), (Environment.PAPER, "wrong")):
         async with connect(address, proxy=None) as stream:
             assert (await said(stream, listen))["data"]["status"] == "unauthorized"
-            signed = {"key_id": key_id_of(ACCOUNT, key), "secret_key": secret}
+            signed = {"key_id": key_id_of(ACCOUNT, is_live=key is Environment.LIVE), "secret_key": secret}
             answer = await said(stream, {"action": "authenticate", "data": signed})
             assert answer["data"]["status"] == "unauthorized"
             with pytest.raises(ConnectionClosed):

@@ -6,12 +6,13 @@ import signal
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from uuid import UUID
 
 import asyncpg
 import httpx
 import pytest
 
-from openbell_server.brokers.paper.ledger import Ledger, LedgerInUse
+from openbell_server.brokers.paper.ledger import Ledger, LedgerInUse, queries
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.broker_reports import Accepted, Outcome, ReportStatus, Unknown
@@ -32,6 +33,42 @@ from support.brokers.paper_broker import (
     summary,
     until,
 )
+
+# Orders of the day before yesterday, of twenty accounts.
+_PAST = """
+insert into orders (number, account_id, client_order_id, symbol, order_side, order_type, quantity, time_in_force,
+    accepted_at, status, triggered, filled_quantity)
+select n, lpad((n % 20)::text, 32, '0')::uuid, 'past-' || n, 'AAPL', 'BUY', 'MARKET', 1, 'DAY',
+    now() - interval '2 days', 'FILLED', true, 1
+from generate_series(1, 10000) n
+"""
+_READ = "select sum(seq_tup_read + idx_tup_fetch)::bigint from pg_stat_xact_user_tables where schemaname = 'public'"
+
+
+@pytest.mark.parametrize("plan", ["force_custom_plan", "force_generic_plan"])
+async def test_a_list_of_new_orders_reads_little_of_a_long_history(ledger_url: str, plan: str) -> None:
+    async with running(settings_of(ledger_url)):
+        pass
+    connection = await asyncpg.connect(ledger_url, timeout=60, server_settings={"plan_cache_mode": plan})
+    try:
+        await connection.execute(_PAST, timeout=60)
+        await connection.execute("analyze", timeout=60)
+        now = datetime.now(UTC)
+        async with connection.transaction():
+            listed = queries.orders_of(
+                connection,
+                account_id=UUID(int=7),
+                profile="paper",
+                since=now - timedelta(minutes=5),
+                accepted_before=now,
+                after=0,
+                page=500,
+            )
+            assert [row async for row in listed] == []
+            # The planner reads the newest order for its estimate.
+            assert await connection.fetchval(_READ) <= 1
+    finally:
+        await connection.close(timeout=60)
 
 
 async def test_the_feed_tells_every_step_of_a_partial_fill_in_order(ledger_url: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.application.ports.broker import BrokerOrder
 from openbell_server.brokers.paper.prices import InvalidPrices
 from openbell_server.brokers.paper.session import PaperSession
@@ -176,7 +177,7 @@ async def test_a_file_moves_what_works_and_a_restart_begins_it_anew(ledger_url: 
 async def test_prices_that_cannot_be_read_keep_the_process_from_starting(ledger_url: str) -> None:
     settings = settings_of(ledger_url, prices="csv:nowhere.csv")
     with pytest.raises(InvalidPrices, match=r"nowhere\.csv cannot be read"):
-        await serve(settings, asyncio.Event(), Operations("paper"))
+        await serve(settings, asyncio.Event(), Operations("paper"), JetStreamConnection(""))
 
 
 async def make_due(ledger_url: str) -> None:

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
+from openbell_exchange.money import CASH
 from openbell_server.application.ports.broker import BrokerOrder
-from openbell_server.brokers.paper.money import CASH
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.orders.broker_reports import Accepted, Outcome, Refused, ReportStatus, Unknown

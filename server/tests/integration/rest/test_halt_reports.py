@@ -196,6 +196,8 @@ async def test_a_report_is_kept_after_the_halt_with_its_counts_and_when_it_ended
     await harness.accept(a_limit_create())
     await board.halt()
     await board.sweep()
+    # Cancels go alone.
+    await harness.work()
     await harness.work()
     await harness.report(a_report(ReportStatus.CANCELED, client_order_id=order_id))
     await harness.reconcile()

@@ -13,7 +13,7 @@ import pytest
 
 from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.transport.rest import app as rest
+from openbell_server.transport.rest.intents import crowds
 from openbell_server.transport.rest.intents.submit_fast_path import BODY_BYTES_MAX, match_fast_path
 from support.builders.tenant import Tenant, a_tenant
 from support.rest.rest_api import RestApi, cancel_body, create_body, intents_of, replace_body, rest_api
@@ -118,7 +118,7 @@ async def test_a_command_goes_the_short_way(api: RestApi, pool: Pool, monkeypatc
         taken.append(match_fast_path(scope))
         return taken[-1]
 
-    monkeypatch.setattr(rest, "match_fast_path", watched)
+    monkeypatch.setattr(crowds, "match_fast_path", watched)
     await api.submit(tenant, create_body())
     await api.client.post(intents_of(tenant) + "/", json=create_body())
     await api.client.post(intents_of(tenant) + "?a=1", json=create_body())

@@ -183,12 +183,36 @@ async def test_spans_that_no_window_reaches_are_removed_by_the_next_count(tenant
 async def test_an_outcome_that_comes_after_its_minute_is_forgotten_still_counts_where_it_is_remembered(
     api: RestApi, tenant: Tenant, pool: Pool
 ) -> None:
-    await accept(pool, tenant.submission())
+    await accept(pool, *(tenant.submission() for _ in range(COUNTED_AT_ONCE)))
     await pool.execute("update action_states set queued_at = queued_at - interval '3 hours'")
     await pool.execute("update action_states set state = 'SKIPPED', settled_at = now()")
     rows = await pool.fetch("select span from intent_counts where dimension = 'OUTCOME' order by span")
     assert [row["span"] for row in rows] == ["EVER", "HOUR"]
-    assert some((await read(api, tenant, time_window="all"))["outcomes"]) == {"SKIPPED": 1}
+    assert some((await read(api, tenant, time_window="all"))["outcomes"]) == {"SKIPPED": COUNTED_AT_ONCE}
+
+
+async def test_outcomes_are_exact_before_and_after_their_actions_are_counted(
+    api: RestApi, tenant: Tenant, pool: Pool
+) -> None:
+    settle_half = (
+        "update action_states set state = 'SKIPPED', settled_at = now() where settled_at is null and action_no % 2 = {}"
+    )
+    await accept(pool, *(tenant.submission() for _ in range(COUNTED_AT_ONCE - 2)))
+    # Each of them before the action is counted, with it, and after.
+    await pool.execute(settle_half.format(0))
+    skipped = COUNTED_AT_ONCE // 2 - 1
+    assert await pool.fetchval("select count(*) from intent_counts") == 0
+    assert (await read(api, tenant, time_window="all"))["outcomes"]["SKIPPED"] == skipped
+    assert await miscounted(pool) == []
+    await accept(pool, tenant.submission(), tenant.submission())
+    assert (await read(api, tenant, time_window="all"))["outcomes"]["SKIPPED"] == skipped
+    assert await miscounted(pool) == []
+    await pool.execute(settle_half.format(1))
+    assert some((await read(api, tenant, time_window="all"))["outcomes"]) == {
+        "SKIPPED": COUNTED_AT_ONCE - 1,
+        "QUEUED": 1,
+    }
+    assert await miscounted(pool) == []
 
 
 async def test_counts_are_right_whoever_writes_at_once(api: RestApi, pool: Pool) -> None:

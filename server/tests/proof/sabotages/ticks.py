@@ -15,27 +15,37 @@ _CHANGED: Final = f"{_DOORS}test_no_door_opens_after_a_change"
 
 # Two joins compare it, each of which alone keeps organizations apart.
 _ORGANIZATION_OF_UNIT: Final = """\
-                and s.organization_id = u.organization_id and s.slot = any (p_slots)
-                and o.version = u.version and u.place = 1 and (v_seen is null or not u.ord = any (v_seen))
-                then 'WRITTEN' else 'CHANGED' end
-            order by u.ord
-        ), array_agg(s.row order by u.ord), array_agg(o.row order by u.ord)
-        into v_status, v_action_row, v_order_row
-        from (
-            select u.*, row_number() over (partition by u.account_id, u.intent_id order by u.ord) as place
-            from unnest(u_organization_id, u_account_id, u_intent_id, u_action_id, u_attempt_id, u_version, u_previous)
-                with ordinality
-                u (organization_id, account_id, intent_id, action_id, attempt_id, version, previous, ord)
-        ) u
-        left join lateral (
-            select s.ctid as row, s.organization_id, s.attempt_id, s.state, s.slot from action_states s
-            -- By all columns of both keys, whichever the planner uses.
-            where s.account_id = u.account_id and s.action_id = u.action_id and s.intent_id = u.intent_id and s.seq = 1
-            limit 1
-        ) s on true
-        left join lateral (
-            select o.ctid as row, o.version from orders o
-            where o.organization_id = u.organization_id"""
+                    and s.organization_id = u.organization_id and s.slot = any (p_slots)
+                    and o.version = u.version and u.place = 1 and (v_seen is null or not u.ord = any (v_seen))
+                    then 'WRITTEN' else 'CHANGED' end as status,
+                -- What was sent has an attempt, so its state is neither QUEUED nor SKIPPED.
+                coalesce(
+                    u.state not in ('QUEUED', 'SKIPPED')
+                    and is_action_state(u.state, u.attempt_id, v_now, v_now, case when u.settles then v_now end)
+                    and is_order_state(u.filled_quantity, u.standing, u.close_reason, u.pending, u.certainty),
+                    false
+                ) as is_valid
+            from (
+                select u.*, row_number() over (partition by u.account_id, u.intent_id order by u.ord) as place
+                from unnest(
+                    u_organization_id, u_account_id, u_intent_id, u_action_id, u_attempt_id, u_version, u_previous,
+                    u_state, u_settles, u_saves_order, u_filled_quantity, u_standing, u_close_reason, u_pending,
+                    u_certainty
+                ) with ordinality u (
+                    organization_id, account_id, intent_id, action_id, attempt_id, version, previous, state, settles,
+                    saves_order, filled_quantity, standing, close_reason, pending, certainty, ord
+                )
+            ) u
+            left join lateral (
+                select s.ctid as row, s.organization_id, s.attempt_id, s.state, s.slot from action_states s
+                -- By all columns of both keys, whichever the planner uses.
+                where s.account_id = u.account_id and s.action_id = u.action_id and s.intent_id = u.intent_id
+                    and s.seq = 1
+                limit 1
+            ) s on true
+            left join lateral (
+                select o.ctid as row, o.version from orders o
+                where o.organization_id = u.organization_id"""
 _ORGANIZATION_OF_DOOR: Final = """d.account_id and c.organization_id = d.organization_id
                 and c.slot = any (p_slots)
             left join organizations o on o.organization_id = d.organization_id

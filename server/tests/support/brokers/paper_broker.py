@@ -13,8 +13,9 @@ from uuid import UUID, uuid4
 import httpx
 from pydantic import SecretStr
 
+from openbell_exchange.matching import reference_price
+from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
-from openbell_server.brokers.paper.matching import reference_price
 from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.paper.session import PaperSession
 from openbell_server.brokers.paper.wire import OPERATOR_HEADER
@@ -72,7 +73,7 @@ async def healthy(address: str) -> bool:
 async def serving(settings: Settings) -> AsyncIterator[None]:
     """The process's own `serve` in this loop."""
     stopping = asyncio.Event()
-    served = asyncio.ensure_future(serve(settings, stopping, Operations("paper")))
+    served = asyncio.ensure_future(serve(settings, stopping, Operations("paper"), JetStreamConnection("")))
     try:
         await until(lambda: healthy(settings.paper_url))
         yield

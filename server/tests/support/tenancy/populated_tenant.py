@@ -266,7 +266,7 @@ def _plain_values() -> dict[str, Any]:
     return (
         {"name": "Mallory", "broker": "paper", "environment": "paper", "entitlements": [], "permissions": []}
         | {"seq": None, "after": 0, "row_limit": 100, "look_at": 100, "keep_seconds": 0.0, "queue": "intents"}
-        | {"bucket": 0, "attempts_max": 20, "seconds": 60.0, "wait_seconds": [1.0]}
+        | {"bucket": 0, "attempts_max": 20, "head_start_seconds": 0.0, "seconds": 60.0, "wait_seconds": [1.0]}
         | {"older_than_seconds": 0.0, "stuck_after_seconds": 0.0, "attempt_id": uuid4(), "asked_at": now}
         | {"flag_after_seconds": 0.0, "states": ["UNKNOWN", "DISPATCHING"]}
         | {"found": False, "previous": "QUEUED", "state": "SKIPPED", "settled": True, "reason_code": None}

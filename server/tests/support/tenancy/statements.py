@@ -9,6 +9,7 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Pool, Role
 from openbell_server.adapters.postgres.events.outbox import columns
+from openbell_server.adapters.postgres.execution import sweeps
 from openbell_server.adapters.postgres.intents.intents import DIRECTIONS
 from openbell_server.application.paging import ListOrder
 from openbell_server.domain.events.outbox import Queue
@@ -108,7 +109,7 @@ CROSSING = {
     **{(table, "relay"): ("openbell_relay", "ALL") for table in ("webhook_lanes", "webhook_attempts")},
     **{
         (table, "relay"): ("openbell_relay", "SELECT")
-        for table in ("credentials", "webhooks", "accounts", "account_counters", "organizations")
+        for table in ("credentials", "webhooks", "accounts", "account_counters", "organizations", "action_states")
     },
     ("vault_objects", "vault"): ("openbell_vault", "ALL"),
     **{(table, "list_entries"): ("openbell_operator", "SELECT") for table in ("audit_log", "audit_heads")},
@@ -295,7 +296,7 @@ def statements(file: str) -> Iterator[Statement]:
         for queue in Queue:
             yield from _statements(f"{queue}_{file}", named_queries.load(file, columns(queue)))
     else:
-        yield from _statements(file, named_queries.load(file, DIRECTIONS[ListOrder.NEWEST_FIRST]))
+        yield from _statements(file, named_queries.load(file, {**DIRECTIONS[ListOrder.NEWEST_FIRST], **sweeps.parts()}))
 
 
 def _statements(prefix: str, loaded: Any) -> Iterator[Statement]:

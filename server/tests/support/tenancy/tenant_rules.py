@@ -32,8 +32,13 @@ def values_of_rules(now: datetime) -> dict[str, Any]:
 
 def _values_of_a_tick() -> dict[str, Any]:
     """Of an empty tick: a test of its own writes full ones."""
-    columns: tuple[str, ...] = (*ticks.UNIT, *ticks.EXECUTION, *ticks.EVENT, *ticks.DOOR, "p_slots")
-    return {name: [] for name in columns} | {"p_attempt_id": UUID(int=1)}
+    columns: tuple[str, ...] = (*ticks.UNIT, *ticks.EXECUTION, *ticks.EVENT, *ticks.DOOR)
+    return {name: [] for name in columns} | {
+        "p_attempt_id": UUID(int=1),
+        "p_slots": "{}",
+        "held_slots": "{}",
+        "brokers": ["paper"],
+    }
 
 
 def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -59,9 +60,13 @@ class Database:
     gates: list[asyncio.Event] = field(default_factory=list)
     fails: Exception | None = None
     poison: Submission | None = None
+    locked: AccountId | None = None
+    is_behind_for: frozenset[UUID] = frozenset()
 
     def accepting(self) -> GroupCommit:
-        return GroupCommit(self.write_set, self.write_alone, (Lost,), (Locked,), self.clock)
+        return GroupCommit(
+            self.write_set, self.write_alone, (Lost,), (Locked,), self.clock, self.is_behind_for.__contains__
+        )
 
     async def write_set(self, submissions: Sequence[Submission]) -> list[Acceptance]:
         self.sets.append(list(submissions))
@@ -70,6 +75,8 @@ class Database:
         await gate.wait()
         if self.fails:
             raise self.fails
+        if any(each.account.id == self.locked for each in submissions):
+            raise Locked
         return [accepted(each) for each in submissions]
 
     async def write_alone(self, submissions: Sequence[Submission]) -> list[Acceptance]:
@@ -243,6 +250,33 @@ async def test_an_account_whose_lock_was_not_free_goes_alone_for_a_while() -> No
     assert database.sizes == [1, 1, 1]
 
 
+async def test_of_several_accounts_only_the_one_whose_lock_was_not_free_is_accepted_alone() -> None:
+    database = Database()
+    accept, tenant, other = database.accepting(), a_tenant(), a_tenant()
+    database.locked = tenant.account.id
+    asked = [each.submission() for each in (tenant, other, other)]
+    answers = started([accept(each) for each in asked])
+    await database.let_go()
+    assert database.sets == [asked, asked[:1], asked[1:]]
+    assert database.alone == asked[:1]
+    assert all(answer.done() for answer in answers)
+    started([accept(other.submission())])
+    await database.let_go()
+    assert len(database.alone) == 1
+
+
+async def test_while_executors_are_behind_for_an_organization_all_of_it_but_cancels_is_refused() -> None:
+    tenant, other = a_tenant(), a_tenant()
+    database = Database(is_behind_for=frozenset({tenant.account.organization_id}))
+    accept = database.accepting()
+    with pytest.raises(Problem) as refused:
+        await accept(tenant.submission())
+    assert refused.value.code == "overloaded"
+    answers = started([accept(tenant.submission(a_cancel(IntentId(new_id())))), accept(other.submission())])
+    await database.let_go()
+    assert all(answer.done() for answer in answers)
+
+
 async def test_what_finds_no_room_is_refused_at_once_and_cancels_go_first() -> None:
     database = Database()
     accept, tenant = database.accepting(), a_tenant()
@@ -253,16 +287,17 @@ async def test_what_finds_no_room_is_refused_at_once_and_cancels_go_first() -> N
     with pytest.raises(Problem) as refused:
         await accept(tenant.submission())
     assert refused.value.code == "overloaded"
-    assert accept.is_crowded
+    organization_id = tenant.account.organization_id
+    assert accept.is_crowded(tenant.account.id)
     with pytest.raises(Problem):
-        accept.require_room(cancels=False)
-    accept.require_room(cancels=True)
+        accept.require_room(organization_id, cancels=False)
+    accept.require_room(organization_id, cancels=True)
     cancel = tenant.submission(a_cancel(IntentId(new_id())))
     canceled = started([accept(cancel)])
     await database.let_go()
     assert database.sets[2][0] is cancel
     assert all(answer.done() for answer in [*full, *waiting, *canceled])
-    accept.require_room(cancels=False)
+    accept.require_room(organization_id, cancels=False)
 
 
 async def test_one_who_leaves_takes_nothing_from_the_others() -> None:

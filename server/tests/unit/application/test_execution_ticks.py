@@ -14,6 +14,7 @@ from openbell_server.domain.controls.symbol_controls import SymbolControls
 from openbell_server.domain.identifiers import Symbol, client_order_id
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.broker_reports import Accepted, OrderReport, Refused, ReportStatus
+from openbell_server.domain.orders.intents import ActionType
 from support.builders.tenant import a_cancel, a_report, an_execution
 from support.environment.scripted_ticks import Executor, broken
 from support.environment.store_benches import InMemory
@@ -61,6 +62,28 @@ async def test_an_answer_and_a_report_of_one_order_are_one_unit(executor: Execut
     assert (written.order.filled_quantity, applied) == (2, ([], []))
     ((units, _),) = executor.store.ticks
     assert len(units) == 1
+
+
+async def test_an_answer_waits_a_moment_for_the_first_report_of_its_order(executor: Executor) -> None:
+    door = await executor.door()
+    executor.store.ticks.clear()
+    answer = asyncio.ensure_future(executor.ticks.record(door, Accepted("b1")))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    applied = await soon(executor.ticks.apply([report_of(door, TWO)]))
+    assert applied == [([], [])]
+    written = await answer
+    assert written is not None
+    assert written.order.filled_quantity == 2
+    assert [len(units) for units, _ in executor.store.ticks] == [1]
+
+
+async def test_an_answer_without_a_report_is_written_alone(executor: Executor) -> None:
+    door = await executor.door()
+    executor.store.ticks.clear()
+    (written,) = await soon(executor.ticks.record(door, Accepted("b1")))
+    assert written.state == ActionState.ACKED
+    assert [len(units) for units, _ in executor.store.ticks] == [1]
 
 
 async def test_what_comes_while_a_tick_is_written_goes_with_the_next(executor: Executor) -> None:
@@ -238,14 +261,32 @@ async def test_an_account_with_rules_is_not_opened(executor: Executor) -> None:
     assert executor.ticks.long_way == {"rules": 1}
 
 
-async def test_an_account_that_needed_the_long_way_is_tried_again_after_a_while(executor: Executor) -> None:
-    account = executor.bench.account
+async def test_a_cancel_takes_the_long_way_and_the_next_command_of_its_account_does_not(executor: Executor) -> None:
+    database, account = executor.bench.database, executor.bench.account
+    assert isinstance(database, InMemory)
     door = await executor.door()
     await executor.bench.accept(a_cancel(door.action.intent_id))
+    assert await executor.ticks.open_doors(account, 1) is None
+    # The long way has sent it.
+    actions = database.memory.books[account.account_id].actions
+    (cancel,) = [row for row in actions.values() if row.action_type is ActionType.CANCEL]
+    actions[cancel.action_id] = replace(cancel, state=ActionState.DISPATCHING)
+    await executor.bench.accept()
+    opened = await executor.ticks.open_doors(account, 1)
+    assert opened is not None
+    assert len(opened.doors) == 1
+    assert executor.ticks.long_way == {"CANCELS": 1}
+
+
+async def test_an_account_that_needed_the_long_way_is_tried_again_after_a_while(executor: Executor) -> None:
+    account = executor.bench.account
+    await executor.door()
+    await executor.bench.change("halt")
     executor.store.ticks.clear()
     assert await executor.ticks.open_doors(account, 1) is None
     assert await executor.ticks.open_doors(account, 1) is None
     assert len(executor.store.ticks) == 1
+    assert executor.ticks.long_way == {"HALTED": 1, "recently": 1}
     executor.clock.seconds += LONG_WAY_SECONDS + 0.1
     assert await executor.ticks.open_doors(account, 1) is None
     assert len(executor.store.ticks) == 2
@@ -256,7 +297,6 @@ async def test_terms_are_read_again_after_they_were_outdated(executor: Executor)
     await executor.bench.change("epoch")
     await executor.bench.accept()
     assert await executor.ticks.open_doors(executor.bench.account, 1) is None
-    executor.clock.seconds += LONG_WAY_SECONDS + 0.1
     opened = await executor.ticks.open_doors(executor.bench.account, 1)
     assert opened is not None
     assert len(opened.doors) == 1

@@ -8,7 +8,7 @@ from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.action_outcomes import Settlement, after_operator, after_outcome, after_resend
 from openbell_server.domain.orders.broker_reports import Accepted, NotSent, Outcome, Refused, Unknown
 from openbell_server.domain.orders.intents import ActionType
-from openbell_server.domain.orders.order_aggregate import Certainty, Order, Pending, Standing
+from openbell_server.domain.orders.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
 from support.builders.tenant import some_terms
 
 NEW = some_terms(8, "1.75")
@@ -27,11 +27,18 @@ def test_an_answer_to_a_repeat_counts_unless_nothing_left_this_time(command: str
     asked = NEW if command == "REPLACE" else None
     facts = (ActionType(command), ActionState.UNKNOWN, ORDERS[command])
     settlement = after_resend(*facts, outcome, asked)
-    if isinstance(outcome, NotSent | Unknown):
+    # The first cancel may be why there is nothing left to cancel.
+    if isinstance(outcome, NotSent | Unknown) or (command == "CANCEL" and isinstance(outcome, Refused)):
         assert settlement == Settlement(None, None, ORDERS[command])
     else:
         assert settlement == after_outcome(*facts, outcome, asked)
         assert settlement.state in {ActionState.ACKED, ActionState.REFUSED}
+
+
+def test_a_repeated_cancel_that_is_refused_ends_with_the_order() -> None:
+    closed = replace(WORKING, standing=Standing.CLOSED, close_reason=CloseReason.CANCELED, pending=Pending.NONE)
+    settlement = after_resend(ActionType.CANCEL, ActionState.UNKNOWN, closed, Refused("E1", "no"))
+    assert settlement.state is ActionState.ACKED
 
 
 # command, how it ended → the order's standing, close reason, pending and quantity.

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openbell_exchange.terms import InvalidTerms
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.orders.order_terms import OrderSpec, OrderType, TimeInForce, exact_decimal
 
@@ -68,5 +69,5 @@ def test_a_price_is_present_exactly_where_the_kind_has_one(
     if fits[order_type] == (limit is not None, stop is not None):
         assert build().limit_price == limit
     else:
-        with pytest.raises(InvalidCommand):
+        with pytest.raises(InvalidTerms):
             build()

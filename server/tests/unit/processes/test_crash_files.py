@@ -9,7 +9,7 @@ import resource
 from openbell_server.processes import lifecycle
 from openbell_server.settings import Settings
 
-async def serve(settings, stopping, operations):
+async def serve(settings, stopping, operations, hints):
     print("limit", resource.getrlimit(resource.RLIMIT_CORE))
 
 lifecycle.run("api", Settings(), serve)

@@ -9,6 +9,7 @@ import pytest
 from proof.sabotages import AREAS
 from proof.sabotages.fault import TESTS, Fault, SourceFault
 from proof.sabotages.page import sabotage_page
+from support.source_trees import parsed
 
 FAULTS = [fault for faults in AREAS.values() for fault in faults]
 FAULTS_MIN = 29
@@ -17,7 +18,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 
 @cache
 def names_of_tests(file: str) -> frozenset[str]:
-    tree = ast.parse((TESTS / file).read_text())
+    tree = parsed((TESTS / file).read_text())
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return frozenset(each.name for each in functions if each.name.startswith("test_"))
 

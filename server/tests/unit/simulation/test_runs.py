@@ -31,8 +31,11 @@ def test_a_run_through_trouble_breaks_no_bar() -> None:
     assert run(Plan(seed=4, id_class="A")).findings == ()
 
 
-# What once went wrong: a replace that asked for the terms an order had, and one that an end was held against too soon.
-@pytest.mark.parametrize(("seed", "id_class"), [(700, "A"), (711, "C"), (933, "W"), (1254, "B"), (1664, "A")])
+# What once went wrong: a replace that asked for the terms an order had, one that an end was held against too soon, and
+# a repeated cancel that was refused because the first one had ended the order.
+@pytest.mark.parametrize(
+    ("seed", "id_class"), [(700, "A"), (711, "C"), (933, "W"), (1254, "B"), (1664, "A"), (1169, "W")]
+)
 def test_a_seed_that_once_broke_a_bar_breaks_none(seed: int, id_class: str) -> None:
     assert run(Plan(seed=seed, id_class=id_class)).findings == ()
 

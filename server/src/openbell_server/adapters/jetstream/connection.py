@@ -19,26 +19,49 @@ RETRY_SECONDS: Final = 0.5
 
 
 class JetStreamConnection:
-    """Implements Hints, all best effort; durable messages are sent by publishing.py. Connects in run()."""
+    """Implements Hints, all best effort; durable messages are sent by publishing.py.
+
+    All parts of a process share one connection. Without an address it never connects, and nothing is published.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._client: Client | None = None
+        self._running: asyncio.Future[None] | None = None
         self._subscriptions: list[tuple[str, Callable[[Msg], Awaitable[None]]]] = []
+        # How many of them the client has.
+        self._subscribed = 0
         # Number of connects; after each, all knowledge about the server is outdated.
         self.connects = 0
         self._to_wake: dict[str, None] = {}
         self._waking: set[asyncio.Future[None]] = set()
 
     def on(self, subject: str, call: Callable[[Msg], Awaitable[None]]) -> None:
-        """Call for every message on a subject, after each connect. Register before run()."""
+        """Call for every message on a subject, after each connect; later than that within RETRY_SECONDS."""
         self._subscriptions.append((subject, call))
 
-    async def run(self) -> None:
+    @property
+    def is_configured(self) -> bool:
+        return bool(self._url)
+
+    def start(self) -> None:
+        """Connect in the background, and again whenever the connection is lost; once for all parts of a process."""
+        if self.is_configured and self._running is None:
+            self._running = asyncio.ensure_future(self._run())
+
+    async def close(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def _run(self) -> None:
         try:
             while True:
                 if self._client is None or self._client.is_closed:
                     await self._connect()
+                elif self._subscribed < len(self._subscriptions):
+                    with contextlib.suppress(NatsError, TimeoutError, OSError):
+                        await self._subscribe(self._client)
                 await asyncio.sleep(RETRY_SECONDS)
         finally:
             if self._client is not None:
@@ -63,8 +86,8 @@ class JetStreamConnection:
                 CONNECT_SECONDS,
             )
             await asyncio.wait_for(streams.ensure(client), CONNECT_SECONDS)
-            for subject, call in self._subscriptions:
-                await client.subscribe(subject, cb=call)
+            self._subscribed = 0
+            await self._subscribe(client)
             self._client = client
             self.connects += 1
             structlog.get_logger().info("nats_connected")
@@ -73,6 +96,12 @@ class JetStreamConnection:
             if client is not None:
                 with contextlib.suppress(NatsError, TimeoutError):
                     await asyncio.wait_for(client.close(), CONNECT_SECONDS)
+
+    async def _subscribe(self, client: Client) -> None:
+        while self._subscribed < len(self._subscriptions):
+            subject, call = self._subscriptions[self._subscribed]
+            await client.subscribe(subject, cb=call)
+            self._subscribed += 1
 
     async def _restore_streams(self) -> None:
         """A server that lost its disk has lost our streams."""

@@ -133,6 +133,16 @@ class JetStreamPublisher:
         return Published(frozenset(round_.confirmed), frozenset(round_.missed))
 
 
+class NoPublisher:
+    """Implements Publisher where no NATS is configured: nobody receives messages, so every row is confirmed."""
+
+    async def is_ready(self) -> bool:
+        return True
+
+    async def publish(self, rows: Sequence[ClaimedRow], _: Callable[[], bool]) -> Published:
+        return Published(frozenset(row.outbox_id for row in rows), frozenset())
+
+
 @dataclass(slots=True)
 class _PublishRound:
     """One publishing round and its results."""

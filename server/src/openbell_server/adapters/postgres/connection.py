@@ -15,6 +15,7 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.keeping_pool import KeepingPool
 from openbell_server.domain.identifiers import uuid7
 
 CONNECT_SECONDS = 10.0
@@ -113,6 +114,12 @@ LOGIN_ROLES: Final[Mapping[str, tuple[Role, ...]]] = {
     "stream": (Role.READER, Role.KEYS),
     "relay": (Role.READER, Role.DELIVERY, Role.RELAY, Role.HEALTH),
     "executor": (Role.READER, Role.EXECUTION, Role.ACCEPT, Role.EXECUTOR, Role.HEALTH, Role.VAULT),
+    # Two parts in one process each, for small installations.
+    "front": (Role.READER, Role.TENANT, Role.ACCEPT, Role.KEYS, Role.HEALTH),
+    "back": (
+        *(Role.READER, Role.DELIVERY, Role.RELAY, Role.EXECUTION, Role.ACCEPT, Role.EXECUTOR, Role.HEALTH),
+        Role.VAULT,
+    ),
     "operator": (Role.EXECUTOR, Role.OPERATOR),
 }
 
@@ -130,13 +137,18 @@ async def _no_reset(_: object) -> None:
 
 
 async def open_pool(
-    url: str, *, connections_max: int = 10, idle_seconds: int = 10, settings: Mapping[str, str] | None = None
+    url: str,
+    *,
+    connections_max: int = 10,
+    idle_seconds: int = 10,
+    settings: Mapping[str, str] | None = None,
+    pool_class: Callable[..., Any] = asyncpg.create_pool,
 ) -> Pool:
     """A pool of connections to a writable server.
 
     The server ends a transaction, and releases its locks, if its client sends or receives nothing for `idle_seconds`.
     """
-    return await asyncpg.create_pool(
+    opened: Pool = await pool_class(
         url,
         min_size=1,
         max_size=connections_max,
@@ -160,11 +172,13 @@ async def open_pool(
             **(settings or {}),
         },
     )
+    return opened
 
 
 async def open_role_pool(url: str, role: Role, connections_max: int, settings: Mapping[str, str]) -> Pool:
     """A pool whose connections always have the role, so that a single statement needs no transaction around it."""
-    return await open_pool(url, connections_max=connections_max, settings={"role": role.value, **settings})
+    settings = {"role": role.value, **settings}
+    return await open_pool(url, connections_max=connections_max, settings=settings, pool_class=KeepingPool)
 
 
 @contextlib.asynccontextmanager
@@ -201,10 +215,10 @@ async def act_as(connection: Connection, role: Role) -> None:
 @contextlib.asynccontextmanager
 async def acquire_clean(pool: Pool) -> AsyncIterator[Connection]:
     """A connection of the pool; it is closed instead of reused if its state is in doubt."""
-    try:
-        connection = await pool.acquire(timeout=CONNECT_SECONDS)
-    except DOUBTFUL as error:
-        raise NoConnection from error
+    keeping = pool if isinstance(pool, KeepingPool) else None
+    connection = None if keeping is None else await keeping.take()
+    if connection is None:
+        connection = await _acquire(pool, keeping)
     try:
         try:
             yield connection
@@ -223,7 +237,20 @@ async def acquire_clean(pool: Pool) -> AsyncIterator[Connection]:
         if time.monotonic() - connection.opened_at > CONNECTION_AGE_SECONDS_MAX:  # type: ignore[attr-defined]
             await connection.close(timeout=ROLLBACK_SECONDS)
     finally:
-        await pool.release(connection)
+        if keeping is None or not keeping.keep(connection):
+            await pool.release(connection)
+
+
+async def _acquire(pool: Pool, keeping: KeepingPool | None) -> Connection:
+    if keeping is not None:
+        keeping.waiting += 1
+    try:
+        return await pool.acquire(timeout=CONNECT_SECONDS)
+    except DOUBTFUL as error:
+        raise NoConnection from error
+    finally:
+        if keeping is not None:
+            keeping.waiting -= 1
 
 
 async def _roll_back(connection: Connection) -> None:
@@ -254,6 +281,8 @@ class PostgresStore:
     pool: Pool
     # Connections that always have the executor's role, so that its statements need no transaction around them.
     executor_pool: Pool | None = field(default=None, kw_only=True)
+    # The same for the relay's role.
+    relay_pool: Pool | None = field(default=None, kw_only=True)
 
     async def _one(
         self, statement: Callable[..., Any], organization_id: UUID, account_id: UUID | None = None, **values: object
@@ -276,9 +305,8 @@ class PostgresStore:
             return [row async for row in statement(connection, **values)]
 
     def _crossing(self, role: Role) -> contextlib.AbstractAsyncContextManager[Connection]:
-        if role is Role.EXECUTOR and self.executor_pool is not None:
-            return acquire_clean(self.executor_pool)
-        return transaction(self.pool, role)
+        always = {Role.EXECUTOR: self.executor_pool, Role.RELAY: self.relay_pool}.get(role)
+        return transaction(self.pool, role) if always is None else acquire_clean(always)
 
 
 def _where(organization_id: UUID, account_id: UUID | None) -> dict[str, UUID]:

@@ -1,7 +1,7 @@
 """Loads the named statements of a .sql file; file names are unique across the feature folders."""
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Parameters = dict[str, Any]
 _FOLDER: Final = Path(__file__).parent
 FILES: Final = {path.stem: path for path in [*_FOLDER.glob("*.sql"), *_FOLDER.glob("*/*.sql")]}
+_STATEMENT: Final = re.compile(r"^-- name: (\w+)\(.*\n([^;]+);", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^ *--(?! name:).*\n", re.MULTILINE)
 # A text that several statements of a file contain: `-- part: <name>`, then the text up to an empty line.
 _PART: Final = re.compile(r"^-- part: (\w+)\n(.+?)\n\n", re.DOTALL | re.MULTILINE)
 
@@ -59,14 +61,31 @@ class _PlainAdapter(AsyncPGAdapter):
         return await conn.execute(sql, *self._in_order(query_name, parameters))
 
 
+def array_of_numbers(numbers: Collection[int]) -> str:
+    """A PostgreSQL array as text, for a parameter like :slots::text::smallint[].
+
+    Of an array the driver inspects each element three times, which costs more than the rest of a short statement.
+    """
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def statements(name: str) -> dict[str, str]:
+    """The text of each statement of `<name>.sql` without its comments, to be used as a part of another one."""
+    return dict(_STATEMENT.findall(_COMMENT.sub("", _text(name, {}))))
+
+
 def load(name: str, replacements: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - stores annotate results
     """The statements of `<name>.sql` as methods that take a connection.
 
     Each `{key}` is replaced by its value, and each `{part}` by the text of the file's part.
     """
+    # The signatures are narrower than the library's: no record class is used here.
+    return aiosql.from_str(_text(name, replacements or {}), _PlainAdapter)  # type: ignore[arg-type]
+
+
+def _text(name: str, replacements: Mapping[str, str]) -> str:
     text = FILES[name].read_text()
     parts = dict(_PART.findall(text))
-    for key, value in {**parts, **(replacements or {})}.items():
+    for key, value in {**parts, **replacements}.items():
         text = text.replace("{" + key + "}", value)
-    # The signatures are narrower than the library's: no record class is used here.
-    return aiosql.from_str(text, _PlainAdapter)  # type: ignore[arg-type]
+    return text

@@ -27,10 +27,10 @@ class PostgresRecoveryStore(PostgresStore):
 
     async def notice_restore(self) -> bool:
         """Hold every account if the database was restored or promoted since its last write. Returns whether it was."""
+        seen = await self._one_across(Role.EXECUTOR, _queries.read_incarnation)
+        if seen["is_this"] and not seen["is_old"]:
+            return False
         async with transaction(self.pool, Role.EXECUTOR) as connection:
-            seen = await _queries.read_incarnation(connection)
-            if seen["is_this"] and not seen["is_old"]:
-                return False
             # Another executor may have recorded the restore before we got the lock.
             await _queries.lock_incarnation(connection)
             restored = not (await _queries.read_incarnation(connection))["is_this"]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import Final
 
 from openbell_server.application.ports.account_transaction import AccountTransaction, OrderTerms, TrackedAction
 from openbell_server.domain.events.account_events import EventKind
@@ -13,6 +14,8 @@ from openbell_server.domain.orders.broker_trades import Tally, Trade
 from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.intents import plain
 from openbell_server.domain.orders.order_aggregate import Order, status
+
+_encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def log_action(
@@ -145,4 +148,4 @@ def _reason(reason: Reason | None) -> dict[str, str | None] | None:
 
 
 def _text(body: Mapping[str, object]) -> str:
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    return _encode(body)

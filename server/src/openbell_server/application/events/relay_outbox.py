@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from openbell_server.application.crash_points import crash_point
@@ -16,6 +16,7 @@ from openbell_server.domain.events.outbox import (
 )
 
 FINISH_SECONDS: Final = 2.0
+TAKEN_UP_ROWS_MAX: Final = 1024
 
 
 class OutboxStore(Protocol):
@@ -23,6 +24,9 @@ class OutboxStore(Protocol):
 
     async def claim_across_organizations(self, limit: int) -> list[ClaimedRow]:
         """Claim the oldest rows for 5 s."""
+
+    async def complete_taken_up_across_organizations(self, limit: int) -> int:
+        """Complete waiting rows, looking at the oldest, whose work has begun without them; returns how many."""
 
     async def complete_across_organizations(self, rows: Sequence[ClaimedRow]) -> int:
         """Complete the rows whose claim is still valid; returns how many."""
@@ -61,11 +65,13 @@ class RelayBatch:
     completed: int
     released: int
     failed: tuple[int, ...] = ()
+    # Completed without being claimed, because an executor had taken up the action.
+    taken_up: int = 0
 
     @property
     def is_more(self) -> bool:
         """Whether more rows may be due now: beyond the limit of a claim, or behind rows that wait for a retry."""
-        return self.claimed >= CLAIM_ROWS_MAX or self.completed < self.claimed
+        return self.claimed >= CLAIM_ROWS_MAX or self.completed < self.claimed or self.taken_up >= TAKEN_UP_ROWS_MAX
 
     def __add__(self, other: "RelayBatch") -> "RelayBatch":
         return RelayBatch(
@@ -73,6 +79,7 @@ class RelayBatch:
             self.completed + other.completed,
             self.released + other.released,
             self.failed + other.failed,
+            self.taken_up + other.taken_up,
         )
 
 
@@ -91,6 +98,10 @@ class RelayOutbox:
 
     async def __call__(self) -> RelayBatch:
         """Run one round; nothing is claimed while the bus is unreachable, so that an outage uses up no attempts."""
+        taken_up = await self.store.complete_taken_up_across_organizations(TAKEN_UP_ROWS_MAX)
+        return replace(await self._publish(), taken_up=taken_up)
+
+    async def _publish(self) -> RelayBatch:
         if not await self.publisher.is_ready():
             return RelayBatch(0, 0, 0)
         claimed_after = self.monotonic()

@@ -167,13 +167,17 @@ class AccountDispatcher:
                 self._again.setdefault(account.account_id, None)
             return doors
         async with bulkhead.places:
-            return await self.execute.open_doors(
+            doors = await self.execute.open_doors(
                 account,
                 room.calls,
                 commands=room.commands,
                 cancels_unseen=broker.definition.capabilities.cancels_by_client_id,
                 looked=looked,
             )
+        if any(door.action.action_type is ActionType.CANCEL for door in doors):
+            # Cancels go alone; what else is queued goes next.
+            self._again.setdefault(account.account_id, None)
+        return doors
 
     def _saw(self, account_id: AccountId, moment: datetime) -> None:
         if len(self._seen_to) >= ACCOUNTS_KNOWN_MAX:

@@ -123,8 +123,11 @@ class BrokerSignIns:
         waiting = sorted(each for each in {*self._pending, *self._trouble} if not self._version(each))
         return frozenset(waiting[:SIGNING_IN_REPORTED_MAX])
 
-    async def sweep(self) -> None:
-        """Find requests without a hint, retry failed sign-ins, and sign out accounts of slots that we lost."""
+    async def sweep(self, *, is_asked: bool = True) -> None:
+        """Find requests without a hint, retry failed sign-ins, and sign out accounts of slots that we lost.
+
+        With is_asked=False there are no requests.
+        """
         held = self.slots.held()
         # Without a valid lease we cannot know whether a slot belongs to another executor.
         if not held:
@@ -138,7 +141,7 @@ class BrokerSignIns:
             elif self.monotonic() >= trouble.retry_at:
                 self._start(trouble.account, urgent=False)
         self._pending &= {*self._running, *self._urgent, *self._queued, *self._trouble}
-        for account in await self.store.accounts_asked_across_organizations(held):
+        for account in await self.store.accounts_asked_across_organizations(held) if is_asked else ():
             if account.account_id not in self._trouble and account.account_id not in self._running:
                 self._start(account, urgent=True)
 

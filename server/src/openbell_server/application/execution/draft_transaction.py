@@ -51,7 +51,8 @@ class DraftTransaction:
         # Nothing here waits: each call of a draft returns at once.
         if isinstance(received, OrderReport):
             (after,) = _run_now(apply_report(cast("AccountTransaction", self), [before], received))
-            self.action = replace(self.action, order=after.order)
+            if after.order != self.action.order:
+                self.action = replace(self.action, order=after.order)
         else:
             settlement = settlement_of(before, received, [before])
             _run_now(record(cast("AccountTransaction", self), before, settlement, [before]))

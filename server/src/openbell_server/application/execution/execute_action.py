@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -19,7 +19,7 @@ from openbell_server.application.execution.record_outcomes import Door, RecordOu
 from openbell_server.application.ports.account_transaction import AccountTransaction, BrokerAccount, TrackedAction
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, BrokerSession
 from openbell_server.application.ports.hints import Hints
-from openbell_server.domain.identifiers import ActionId, client_order_id
+from openbell_server.domain.identifiers import ActionId, action_of, client_order_id
 from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
 from openbell_server.domain.orders.action_outcomes import (
     FORGOTTEN,
@@ -141,6 +141,8 @@ class ExecuteAction:
                     cancels=has_cancels and passage is SendPermission.OPEN,
                     cancels_unseen=limits.cancels_unseen,
                 )
+            # Others wait for the next tick, which opens their doors for less.
+            only_cancels = any(action.action_type is ActionType.CANCEL for action in found)
             if transaction.halt_code is not None:
                 # Other actions stay queued until an operator lifts the halt, and are checked then.
                 found = [action for action in found if action.action_type is ActionType.CANCEL]
@@ -164,8 +166,17 @@ class ExecuteAction:
         if skipped or needless or adopted or refused or pending:
             self.hints.events_were_written([account.account_id])
         doors = [Door(account, action, attempt_id, opened[action.action_id], opened_monotonic) for action in ready]
+        self._forget_changed(doors)
         # Actions that wait for a sign-in are processed again after it.
-        return doors, bool(refused) or needless > 0, None if passage is SendPermission.WAIT else transaction.now
+        seen_to = None if only_cancels or passage is SendPermission.WAIT else transaction.now
+        return doors, bool(refused) or needless > 0, seen_to
+
+    def _forget_changed(self, doors: Sequence[Door]) -> None:
+        """A cancel or a replace gave the order a new version; a tick would only find that out."""
+        for action in (door.action for door in doors if door.action.action_type is not ActionType.CREATE):
+            created_as = action_of(action.order_name.client_order_id)
+            if self.ticks is not None and created_as is not None:
+                self.ticks.forget(created_as)
 
     async def dispatch(
         self,

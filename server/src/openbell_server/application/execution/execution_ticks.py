@@ -39,6 +39,13 @@ ORDERS_REMEMBERED_MAX: Final = 50_000
 TERMS_REMEMBERED_MAX: Final = 100_000
 # How long an account takes the long way to its doors after it needed it, before it is tried again.
 LONG_WAY_SECONDS: Final = 1.0
+# Reasons that end with what the long way does now; they do not concern the account's terms.
+OF_ACTIONS: Final = frozenset({"CANCELS", "NOT_PLAIN"})
+# Reasons after which the next tick is tried at once.
+PASSING: Final = OF_ACTIONS | {"OTHER_EPOCH"}
+# How long an answer waits for the first report of its order, which most brokers send at the same time: both are then
+# written at once. Nothing else waits.
+ANSWER_SECONDS: Final = 0.003
 
 
 Answer = TypeVar("Answer")
@@ -113,11 +120,15 @@ class ExecutionTicks:
     _waiting: dict[AccountId, _Waiting] = field(default_factory=dict)
     _doors_max: int = DOORS_MAX
     _task: asyncio.Task[None] | None = None
+    _soon: asyncio.TimerHandle | None = None
 
     async def open_doors(self, account: BrokerAccount, doors: int) -> OpenedDoors | None:
         """Open doors of new orders, possibly none; None if the account must take the long way, as with a cancel."""
         account_id = account.account_id
-        if account_id in self._waiting or self._is_long(account_id):
+        if account_id in self._waiting:
+            return None
+        if self._is_long(account_id):
+            self.long_way["recently"] += 1
             return None
         waiting = _Waiting(account, doors, asyncio.get_running_loop().create_future())
         self._waiting[account_id] = waiting
@@ -129,13 +140,17 @@ class ExecutionTicks:
         known = self._orders.get(door.action.action_id)
         if known is None or known.door is not door:
             return None
-        return await self._tell(known, outcome)
+        news = self._add(known, outcome)
+        if self._task is None and self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._wake)
+        return await news
 
     async def apply(self, reports: Sequence[OrderReport]) -> tuple[list[OrderReport], list[OrderReport]]:
         """Apply reports; returns those that must take the long way, and those that count fills without executions."""
         held = self.slots()
         news = [(report, self._order_of(report, held)) for report in reports]
-        received = [(report, None if known is None else self._tell(known, report)) for report, known in news]
+        received = [(report, None if known is None else self._add(known, report)) for report, known in news]
+        self._wake()
         left, incomplete = [], []
         for report, written in received:
             action = None if written is None else await written
@@ -146,7 +161,7 @@ class ExecutionTicks:
         return left, incomplete
 
     def forget(self, action_id: ActionId) -> None:
-        """The order is about to be changed the long way."""
+        """The order is changed the long way: its reports take it too."""
         self._orders.pop(action_id, None)
 
     def _order_of(self, report: OrderReport, held: Collection[int]) -> _Remembered | None:
@@ -160,14 +175,16 @@ class ExecutionTicks:
         )
         return None if is_priced else known
 
-    def _tell(self, known: _Remembered, received: Outcome | OrderReport) -> asyncio.Future[TrackedAction | None]:
+    def _add(self, known: _Remembered, received: Outcome | OrderReport) -> asyncio.Future[TrackedAction | None]:
         news = _News(received, asyncio.get_running_loop().create_future())
         known.news.append(news)
         self._changed[known.action.action_id] = known
-        self._wake()
         return news.written
 
     def _wake(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
         if self._task is None:
             # It starts with the next turn of the event loop, and so takes everything of this turn.
             self._task = asyncio.ensure_future(self._run())
@@ -306,7 +323,7 @@ class ExecutionTicks:
                 continue
             if why is not None:
                 # What is left of the account takes the long way when it is processed again.
-                self._keep_long(account_id)
+                self._keep_long(account_id, why)
             _resolve(waits.opened, OpenedDoors(doors, result.at))
 
     async def _write_apart(self, units: Sequence[_Decided], waiting: Sequence[_Waiting]) -> None:
@@ -343,15 +360,18 @@ class ExecutionTicks:
         del self._long_until[account_id]
         return False
 
-    def _keep_long(self, account_id: AccountId) -> None:
-        self._terms.pop(account_id, None)
+    def _keep_long(self, account_id: AccountId, why: str) -> None:
+        if why not in OF_ACTIONS:
+            self._terms.pop(account_id, None)
+        if why in PASSING:
+            return
         if len(self._long_until) >= TERMS_REMEMBERED_MAX:
             self._long_until.clear()
         self._long_until[account_id] = self.monotonic() + LONG_WAY_SECONDS
 
     def _send_long_way(self, waiting: _Waiting, why: str) -> None:
         self.long_way[why] += 1
-        self._keep_long(waiting.account.account_id)
+        self._keep_long(waiting.account.account_id, why)
         _resolve(waiting.opened, None)
 
     def _take_long_way(self, known: _Remembered, news: Sequence[_News], why: str) -> None:

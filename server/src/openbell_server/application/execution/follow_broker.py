@@ -187,7 +187,9 @@ class FollowBroker:
             by_account: dict[AccountId, list[OrderReport | None]] = {}
             for account_id, report in (item for item in items if item is not None):
                 by_account.setdefault(account_id, []).append(report)
-            await asyncio.gather(*(self._apply_account(*each) for each in by_account.items()))
+            applied = [self._apply_account(*each) for each in by_account.items()]
+            # Mostly one account, for which a task would cost more than it saves.
+            await (applied[0] if len(applied) == 1 else asyncio.gather(*applied))
 
     async def _apply_account(self, account_id: AccountId, items: Sequence[OrderReport | None]) -> None:
         """Apply reports; fills that were not reported are queried by a reconciliation, so the reports need not wait."""
@@ -329,9 +331,10 @@ class FollowBroker:
 async def _next_items(queue: asyncio.Queue[FeedItem]) -> list[FeedItem]:
     """The items received so far, none after QUIET_SECONDS, so that newly held slots are reconciled in time."""
     items: list[FeedItem] = []
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(QUIET_SECONDS):
-            items.append(await queue.get())
+    if queue.empty():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(QUIET_SECONDS):
+                items.append(await queue.get())
     while not queue.empty() and len(items) < REPORTS_AT_ONCE_MAX:
         items.append(queue.get_nowait())
     return items

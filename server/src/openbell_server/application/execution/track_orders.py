@@ -111,14 +111,14 @@ async def apply_report(
             state = settlement.state
             await transaction.save_action(action, state, settlement.reason)
             log_action(transaction, action, state, settlement.reason)
-        following.append(replace(action, state=state))
+        following.append(action if state is action.state else replace(action, state=state))
     # A cancel may have been sent before the order was reported.
     order = with_doubt(order, [(action.action_type, action.state) for action in following])
     if order != first.order:
         await transaction.save_order(first, order)
     if order != first.order or reported.notices:
         log_order(transaction, first, order, notices=reported.notices)
-    return [replace(action, order=order) for action in following]
+    return [action if action.order is order else replace(action, order=order) for action in following]
 
 
 async def _book(transaction: AccountTransaction, action: TrackedAction, order: Order, trades: Sequence[Trade]) -> None:

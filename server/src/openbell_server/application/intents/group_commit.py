@@ -6,12 +6,12 @@ lock was not free run alone for a while, so that other accounts do not wait for 
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from typing import Final
 
 from openbell_server.application.ports.accept_step import Acceptance, Submission
 from openbell_server.domain.errors import Problem
-from openbell_server.domain.identifiers import AccountId
+from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.domain.orders.intents import CancelIntent
 
 # Under load two are in use; the others are for when those are stuck.
@@ -44,12 +44,15 @@ class GroupCommit:
         doubtful: tuple[type[Exception], ...],
         blocked: tuple[type[Exception], ...],
         monotonic: Callable[[], float],
+        is_behind: Callable[[OrganizationId | AccountId], bool] = lambda _: False,
     ) -> None:
         self._batch = batch
         self._alone = alone
         self._doubtful = doubtful
         self._blocked = blocked
         self._monotonic = monotonic
+        # Whether too many commands wait for executors, for one more of this organization or account.
+        self._is_behind = is_behind
         self._cancels: deque[_Waiting] = deque()
         self._others: deque[_Waiting] = deque()
         # The start time of each running batch.
@@ -60,14 +63,13 @@ class GroupCommit:
         # Until when the commands of an account run alone.
         self._apart: dict[AccountId, float] = {}
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether the queue is full for all but cancels."""
-        return len(self._others) >= WAITING_MAX
+    def is_crowded(self, asking: OrganizationId | AccountId) -> bool:
+        """Whether a command that is no cancel must be refused: too many wait to be accepted, or to be executed."""
+        return len(self._others) >= WAITING_MAX or self._is_behind(asking)
 
-    def require_room(self, *, cancels: bool) -> None:
-        """Raises Problem if the queue is full."""
-        if len(self._cancels) >= CANCELS_WAITING_MAX if cancels else self.is_crowded:
+    def require_room(self, organization_id: OrganizationId, *, cancels: bool) -> None:
+        """Raises Problem if commands are refused."""
+        if len(self._cancels) >= CANCELS_WAITING_MAX if cancels else self.is_crowded(organization_id):
             raise overload()
 
     async def __call__(self, submission: Submission) -> Acceptance:
@@ -75,7 +77,7 @@ class GroupCommit:
         if self._is_apart(submission.account.id):
             return (await self._alone([submission]))[0]
         cancels = isinstance(submission.command, CancelIntent)
-        self.require_room(cancels=cancels)
+        self.require_room(submission.account.organization_id, cancels=cancels)
         answer: asyncio.Future[Acceptance] = asyncio.get_running_loop().create_future()
         (self._cancels if cancels else self._others).append((submission, answer))
         if not self._is_called:
@@ -137,17 +139,32 @@ class GroupCommit:
             for _, answer in taken:
                 _fail(answer, error)
         except Exception as error:  # noqa: BLE001 - each command is tried again alone and gets its own error
-            if isinstance(error, self._blocked):
-                self._keep_apart({submission.account.id for submission, _ in taken})
+            is_blocked, accounts = isinstance(error, self._blocked), {each.account.id for each, _ in taken}
             # In tasks of their own, so that the slot is free at once.
+            if is_blocked and len(accounts) > 1:
+                self._try_again(self._by_account(taken))
+                return
+            if is_blocked:
+                self._keep_apart(accounts)
             for waiting in taken:
-                task = asyncio.ensure_future(self._again(*waiting))
-                self._trying_again.add(task)
-                task.add_done_callback(self._trying_again.discard)
+                self._try_again(self._again(*waiting))
         else:
             for (_, answer), acceptance in zip(taken, answers, strict=True):
                 if not answer.done():
                     answer.set_result(acceptance)
+
+    def _try_again(self, trying: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(trying)
+        self._trying_again.add(task)
+        task.add_done_callback(self._trying_again.discard)
+
+    async def _by_account(self, taken: list[_Waiting]) -> None:
+        """Accept the commands of each account as a batch of their own: the lock of only one was not free."""
+        of_accounts: dict[AccountId, list[_Waiting]] = {}
+        for waiting in taken:
+            of_accounts.setdefault(waiting[0].account.id, []).append(waiting)
+        for waitings in of_accounts.values():
+            await self._run(waitings)
 
     async def _again(self, submission: Submission, answer: asyncio.Future[Acceptance]) -> None:
         try:
@@ -189,4 +206,4 @@ def _fail(answer: asyncio.Future[Acceptance], error: Exception) -> None:
 
 
 def overload() -> Problem:
-    return Problem("overloaded", "more commands wait than can be accepted soon; nothing was recorded")
+    return Problem("overloaded", "more commands wait than can be executed soon; nothing was recorded")

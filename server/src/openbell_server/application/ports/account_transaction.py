@@ -158,10 +158,10 @@ class AccountTransaction(Protocol):
     async def standing(self) -> AccountStanding: ...
 
     async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
-        """Queued actions that wait for no other action of their intent: cancels first, then in commit order.
+        """Queued actions that wait for no other action of their intent, in commit order; cancels alone, if any.
 
-        At most `commands` of them are not cancels; without `cancels` none is a cancel. A cancel waits for a CREATE with
-        an unknown outcome unless cancels_unseen, and for no other unknown command.
+        They are at most `limit`, others at most `commands` too; without `cancels` none is a cancel. A cancel waits for
+        a CREATE with an unknown outcome unless cancels_unseen, and for no other unknown command.
         """
 
     async def rule_book(self, epochs: tuple[int, int]) -> RuleBook:

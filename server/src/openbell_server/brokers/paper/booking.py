@@ -1,31 +1,20 @@
 """Writes the results of matching to the ledger: executions with fees, updates and order states."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import asyncpg
+import msgspec
 
-from openbell_server.brokers.paper.ledger import queries
-from openbell_server.brokers.paper.matching import MarketOrder, Match, after
-from openbell_server.brokers.paper.money import fee
-from openbell_server.domain.orders.broker_reports import ReportStatus
-from openbell_server.domain.orders.order_terms import EXACT, OrderSide, OrderSpec, OrderType, TimeInForce
+from openbell_exchange.matching import MarketOrder, Match, after
+from openbell_exchange.terms import OrderSide, OrderSpec, OrderType, TimeInForce
+from openbell_exchange.updates import Update, changes_of
+from openbell_server.brokers.paper.ledger import Ledger, queries
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
-    """One update of an order; ordinal, quantity, price and fee are set if it is an execution."""
-
-    order_number: int
-    status: ReportStatus
-    filled_quantity: Decimal
-    ordinal: int | None = None
-    quantity: Decimal | None = None
-    price: Decimal | None = None
-    fee: Decimal | None = None
+# Account, profile and the client's id.
+OrderId = tuple[UUID, str, str | None]
 
 
 def market_order(row: Mapping[str, Any]) -> MarketOrder:
@@ -41,30 +30,6 @@ def market_order(row: Mapping[str, Any]) -> MarketOrder:
     )
 
 
-def updates_of(number: int, order: MarketOrder, matched: Match, ordinal: int = 0) -> list[Update]:
-    """One update per fill, and one for an expiry; ordinal is the number of earlier executions."""
-    updates: list[Update] = []
-    filled = order.filled
-    for fill in matched.fills:
-        ordinal += 1
-        filled = EXACT.add(filled, fill.quantity)
-        full = filled == order.spec.quantity
-        updates.append(
-            Update(
-                order_number=number,
-                status=matched.status if full else ReportStatus.WORKING,
-                filled_quantity=filled,
-                ordinal=ordinal,
-                quantity=fill.quantity,
-                price=fill.price,
-                fee=fee(fill.quantity, fill.price),
-            )
-        )
-    if matched.status is ReportStatus.EXPIRED:
-        updates.append(Update(order_number=number, status=matched.status, filled_quantity=filled))
-    return updates
-
-
 async def match_all(
     connection: "asyncpg.Connection[asyncpg.Record]",
     rows: Sequence[Mapping[str, Any]],
@@ -78,12 +43,10 @@ async def match_all(
     for row in rows:
         order = market_order(row)
         matched = decide(row, order)
-        steps = updates_of(row["number"], order, matched, row["ordinal"])
-        filled = after(order, matched).filled
-        if not steps and matched.triggered != order.triggered:
-            steps = [Update(order_number=row["number"], status=matched.status, filled_quantity=filled)]
+        steps = changes_of(row["number"], order, matched, row["ordinal"])
         updates += steps
         if steps:
+            filled = after(order, matched).filled
             ends.append(Update(order_number=row["number"], status=matched.status, filled_quantity=filled))
             triggers[row["number"]] = matched.triggered
     if ends:
@@ -120,3 +83,79 @@ async def append(
             fees=[update.fee for update in updates],
             happened_at=happened_at,
         )
+
+
+async def used_ids(
+    connection: "asyncpg.Connection[asyncpg.Record]", order_ids: Sequence[OrderId]
+) -> dict[OrderId, bool]:
+    """The ids that orders have, and whether one of those is working."""
+    account_ids, profiles, client_order_ids = zip(*order_ids, strict=True)
+    rows = queries.used_ids(connection, account_ids=account_ids, profiles=profiles, client_order_ids=client_order_ids)
+    found = [row["is_open"] async for row in rows]
+    return {each: is_open for each, is_open in zip(order_ids, found, strict=True) if is_open is not None}
+
+
+async def record_submits(
+    ledger: Ledger,
+    connection: "asyncpg.Connection[asyncpg.Record]",
+    submits: Sequence[Mapping[str, Any]],
+    updates: Sequence[Update],
+    now: datetime,
+    *,
+    check_ids: bool,
+) -> int | None:
+    """Record submits and the updates of those that are accepted, whose orders are numbered from 1 here.
+
+    Returns the number of the last order before; with check_ids, returns None and records nothing if an id is used.
+    """
+    listed = [{**row, "place": place} for place, row in enumerate(submits, 1)]
+    if not check_ids:
+        listed = [{**row, "only_open": None} for row in listed]
+    row = await queries.record_submits(
+        connection,
+        submits=_json(listed),
+        updates=_json([_update_row(place, update) for place, update in enumerate(updates, 1)]),
+        accepted_at=now,
+    )
+    if row is None:
+        return None
+    last_order, last_update = int(row["order_number"]), int(row["update_number"])
+    orders = {row["number"]: row for row in submits}
+    ledger.add_updates(
+        last_update,
+        [
+            {
+                **orders[update.order_number],
+                "terms_version": 1,
+                "accepted_at": now,
+                "number": last_update + place,
+                "order_number": last_order + update.order_number,
+                "status": update.status,
+                "filled_quantity": update.filled_quantity,
+                "ordinal": update.ordinal,
+                "revision": None,
+                "execution_quantity": update.quantity,
+                "price": update.price,
+                "executed_at": now,
+            }
+            for place, update in enumerate(updates, 1)
+        ],
+    )
+    return last_order
+
+
+def _update_row(place: int, update: Update) -> dict[str, Any]:
+    return {
+        "place": place,
+        "number": update.order_number,
+        "status": update.status,
+        "filled_quantity": update.filled_quantity,
+        "ordinal": update.ordinal,
+        "quantity": update.quantity,
+        "price": update.price,
+        "fee": update.fee,
+    }
+
+
+def _json(rows: Sequence[Mapping[str, Any]]) -> str:
+    return msgspec.json.encode(rows).decode()

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import msgspec
 
+from openbell_exchange.decisions import Refusal
 from openbell_server.brokers.paper.keys import KEY_REFUSED, Key, key_of
 from openbell_server.brokers.paper.profiles import PAPER, PROFILES
-from openbell_server.brokers.paper.venue import Refusal
 from openbell_server.brokers.paper.wire import OPERATOR_HEADER
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 from openbell_server.http_protocol import cut_connection

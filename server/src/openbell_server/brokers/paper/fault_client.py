@@ -8,8 +8,8 @@ from typing import Final
 import httpx
 import msgspec
 
+from openbell_exchange.faults import InvalidFaults, plan_of
 from openbell_server.application.access.ports.fault_plans import FaultPlan, PlansUnavailable
-from openbell_server.brokers.paper.faults import InvalidFaults, plan_of
 from openbell_server.brokers.paper.profiles import PROFILES
 from openbell_server.brokers.paper.wire import OPERATOR_HEADER, AccountFaultsBody, FaultsBody
 from openbell_server.domain.errors import InvalidCommand, escaped

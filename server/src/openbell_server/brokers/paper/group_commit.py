@@ -1,4 +1,4 @@
-"""Writes what waits at the same time in one transaction of the ledger."""
+"""Writes what waits at the same time with one statement of the ledger."""
 
 import asyncio
 from collections import deque
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Writer = asyncpg.Connection[asyncpg.Record]
 
 SET_MAX: Final = 128
-# A statement failed because of what it was given, so nothing of its transaction was written.
+# A statement failed because of what it was given, so nothing of the set was written.
 _NOT_WRITTEN: Final = (ArithmeticError, LookupError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -47,8 +47,8 @@ class GroupCommit(Generic[_Item, _Result]):
         while self._waiting:
             taken: list[tuple[_Item, asyncio.Future[_Result]]] = []
             try:
-                async with self._ledger.writing() as connection:
-                    # Taken as late as possible: what arrived while another transaction was written comes along.
+                async with self._ledger.writing_submits() as connection:
+                    # Taken as late as possible: what arrived while another set was written comes along.
                     taken = self._take()
                     results = await self._write(connection, [item for item, _ in taken])
             except BaseException as trouble:

@@ -1,7 +1,7 @@
 """The paper broker's append-only ledger: one writer, one transaction per command, concurrent readers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,9 +13,9 @@ import aiosql
 import asyncpg
 import msgspec
 
+from openbell_exchange.faults import Faults, plan_of
+from openbell_exchange.matching import Quote
 from openbell_server.brokers.http_client import decimal_text, optional_text
-from openbell_server.brokers.paper.faults import Faults, plan_of
-from openbell_server.brokers.paper.matching import Quote
 from openbell_server.brokers.paper.wire import (
     AccountRules,
     ChangeBody,
@@ -38,6 +38,9 @@ _OPEN_SECONDS: Final = 30
 # After these errors the state of the connection is unknown.
 _DOUBTFUL: Final = (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError, asyncio.CancelledError)
 _READERS: Final = 4
+# Several sets of submits, whose number is limited too.
+_RECENT_MAX: Final = 4 * PAGE
+_Row = asyncpg.Record | Mapping[str, Any]
 _SCHEMA: Final = Path(__file__).with_name("schema.sql")
 
 # aiosql is untyped; the functions of this module are typed.
@@ -73,6 +76,28 @@ class AccountFaults:
     plan: Faults
 
 
+class _RecentUpdates:
+    """The newest updates up to the last committed one, without gaps, so that feeds need not read them again."""
+
+    def __init__(self) -> None:
+        self._after = 0
+        self._lines: list[tuple[str, FeedLine]] = []
+
+    def add(self, after: int, lines: Sequence[tuple[str, FeedLine]]) -> None:
+        if after != self._after + len(self._lines):
+            self._after, self._lines = after, []
+        self._lines += lines
+        surplus = len(self._lines) - _RECENT_MAX
+        if surplus > 0:
+            self._after += surplus
+            del self._lines[:surplus]
+
+    def after(self, number: int) -> list[tuple[str, FeedLine]] | None:
+        """At most PAGE updates after this number; None if they may be missing here."""
+        start = number - self._after
+        return self._lines[start : start + PAGE] if self._lines and start >= 0 else None
+
+
 class LedgerInUse(Exception):
     """Another process already writes this ledger."""
 
@@ -86,6 +111,9 @@ class Ledger:
         self._turn = asyncio.Lock()
         self._writer: asyncpg.Connection[asyncpg.Record] | None = None
         self._committed = asyncio.Event()
+        # How often anything else than submits was written, or may have been.
+        self.changes = 0
+        self._recent = _RecentUpdates()
         # Cached from the tables, which have no other writer.
         self.prices: dict[Symbol, Quote] = {}
         self.faults: dict[UUID, AccountFaults] = {}
@@ -123,19 +151,41 @@ class Ledger:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
         """A transaction of the single writer, committed at the end. Numbers follow the order of transactions."""
+        async with self.writing_submits() as connection:
+            self._has_changed()
+            async with connection.transaction():
+                yield connection
+
+    @asynccontextmanager
+    async def writing_submits(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+        """The single writer without a transaction, so that a single statement is one round trip, with its commit.
+
+        The caller adds the updates that it wrote with `add_updates`.
+        """
         async with self._turn:
             if self._writer is None or self._writer.is_closed():
                 self._writer = await self._connect_writer()
+                # Another process may have written since.
+                self._has_changed()
             try:
-                async with self._writer.transaction():
-                    yield self._writer
-            except _DOUBTFUL:
-                # If the start of the transaction was not confirmed, the connection could stay inside it and never
-                # commit again.
-                self._writer.terminate()
+                yield self._writer
+            except BaseException as trouble:
+                # A statement that was not confirmed may be committed.
+                self._has_changed()
+                # A connection that did not confirm BEGIN could stay inside the transaction and never commit again.
+                if isinstance(trouble, _DOUBTFUL):
+                    self._writer.terminate()
                 raise
             committed, self._committed = self._committed, asyncio.Event()
             committed.set()
+
+    def add_updates(self, after: int, rows: Sequence[_Row]) -> None:
+        """Keep updates that `writing_submits` has committed, the first with the number after this one."""
+        self._recent.add(after, [(row["profile"], _feed_line(row)) for row in rows])
+
+    def _has_changed(self) -> None:
+        self.changes += 1
+        self._recent = _RecentUpdates()
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator["asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"]:
@@ -212,6 +262,9 @@ class Ledger:
 
     async def updates_after(self, number: int) -> list[tuple[str, FeedLine]]:
         """At most PAGE updates after this number in order, each with the profile of its order."""
+        recent = self._recent.after(number)
+        if recent is not None:
+            return recent
         async with self._readers.acquire() as connection:
             rows = queries.updates_after(connection, number=number, page=PAGE)
             return [(row["profile"], _feed_line(row)) async for row in rows]
@@ -270,7 +323,7 @@ def _execution_id(order_number: int, ordinal: int) -> str:
     return f"{broker_order_id(order_number)}-{ordinal}"
 
 
-def _execution(order_number: int, row: asyncpg.Record) -> tuple[ExecutionBody, ...]:
+def _execution(order_number: int, row: _Row) -> tuple[ExecutionBody, ...]:
     if row["ordinal"] is None:
         return ()
     execution = ExecutionBody(
@@ -310,7 +363,7 @@ def _changes(order_number: int, listed: str | None) -> tuple[ChangeBody, ...]:
     )
 
 
-def _facts(order_number: int, row: asyncpg.Record) -> dict[str, Any]:
+def _facts(order_number: int, row: _Row) -> dict[str, Any]:
     return {
         "client_order_id": row["client_order_id"],
         "broker_order_id": broker_order_id(order_number),
@@ -330,7 +383,7 @@ def _facts(order_number: int, row: asyncpg.Record) -> dict[str, Any]:
     }
 
 
-def _feed_line(row: asyncpg.Record) -> FeedLine:
+def _feed_line(row: _Row) -> FeedLine:
     number, revision = row["order_number"], row["revision"]
     reported = _execution(number, row)
     changes = [

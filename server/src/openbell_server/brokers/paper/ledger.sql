@@ -5,39 +5,79 @@ select pg_advisory_lock(7302301802);
 -- name: set_prices()
 select symbol, price, size from prices;
 
--- name: record_submits(account_ids, profiles, client_order_ids, received_ats, key_ids, done, symbols, order_sides, order_types, quantities, limit_prices, stop_prices, times_in_force, due_ats, statuses, triggers, filled_quantities, accepted_at)
--- Records every submit, and those that are accepted as orders; returns the orders' numbers, which follow each other.
+-- name: record_submits(submits, updates, accepted_at)^
+-- Records every submit, those that are accepted as orders (number counts them from 1), and the updates of the orders with
+-- their executions, cash and positions. Returns the last order and the last update before; records and returns nothing
+-- if an order has one of the ids, for submits whose only_open is not null.
 with listed as materialized (
     select *
-    from unnest(
-        :account_ids::uuid[], :profiles::text[], :client_order_ids::text[], :received_ats::timestamptz[],
-        :key_ids::text[], :done::text[], :symbols::text[], :order_sides::text[], :order_types::text[],
-        :quantities::numeric[], :limit_prices::numeric[], :stop_prices::numeric[], :times_in_force::text[],
-        :due_ats::timestamptz[], :statuses::text[], :triggers::boolean[], :filled_quantities::numeric[]
-    ) with ordinality as submits (
-        account_id, profile, client_order_id, received_at, key_id, done, symbol, order_side, order_type, quantity,
-        limit_price, stop_price, time_in_force, due_at, status, triggered, filled_quantity, place
+    from json_to_recordset(:submits::json) as submits (
+        place integer, account_id uuid, profile text, client_order_id text, received_at timestamptz, key_id text,
+        done text, only_open boolean, number integer, symbol text, order_side text, order_type text, quantity numeric,
+        limit_price numeric, stop_price numeric, time_in_force text, due_at timestamptz, status text,
+        triggered boolean, filled_quantity numeric
+    )
+), latest as materialized (
+    select
+        (select coalesce(max(number), 0) from orders) as order_number,
+        (select coalesce(max(number), 0) from updates) as update_number
+    where not exists (
+        select from listed
+        where only_open is not null and (
+            select bool_or(named.status = 'WORKING' or not only_open)
+            from (select account_id, profile, status from orders where client_order_id = listed.client_order_id offset 0) named
+            where named.account_id = listed.account_id and named.profile = listed.profile
+        )
     )
 ), request as (
     insert into requests (kind, account_id, client_order_id, received_at, key_id, done)
-    select 'SUBMIT', account_id, client_order_id, received_at, key_id, done from listed order by place
+    select 'SUBMIT', account_id, client_order_id, received_at, key_id, done from listed, latest order by place
+), placed as (
+    insert into orders (
+        number, account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price,
+        time_in_force, accepted_at, due_at, status, triggered, filled_quantity
+    )
+    select
+        latest.order_number + number, account_id, profile, client_order_id, symbol, order_side, order_type, quantity,
+        limit_price, stop_price, time_in_force, :accepted_at::timestamptz, due_at, status, triggered, filled_quantity
+    from listed, latest where number is not null
+), change as materialized (
+    select changes.*
+    from latest, json_to_recordset(:updates::json) as changes (
+        place integer, number integer, status text, filled_quantity numeric, ordinal integer, quantity numeric,
+        price numeric, fee numeric
+    )
+), fills as (
+    insert into executions (order_number, ordinal, quantity, price, fee, executed_at)
+    select latest.order_number + number, ordinal, quantity, price, fee, :accepted_at::timestamptz
+    from change, latest where ordinal is not null
+), traded as materialized (
+    select
+        account_id, symbol, price, fee, case order_side when 'BUY' then change.quantity else -change.quantity end as quantity
+    from change join listed using (number) where ordinal is not null
+), held as (
+    insert into positions (account_id, symbol, quantity)
+    select account_id, symbol, sum(quantity) from traded group by account_id, symbol
+    on conflict (account_id, symbol) do update set quantity = positions.quantity + excluded.quantity
+), paid as (
+    insert into balances (account_id, flow, fees)
+    select account_id, sum(-quantity * price - fee), sum(fee) from traded group by account_id
+    on conflict (account_id) do update set flow = balances.flow + excluded.flow, fees = balances.fees + excluded.fees
+), reported as (
+    insert into updates (number, order_number, status, filled_quantity, execution_ordinal, happened_at)
+    select
+        latest.update_number + place, latest.order_number + number, status, filled_quantity, ordinal,
+        :accepted_at::timestamptz
+    from change, latest
 )
-insert into orders (
-    number, account_id, profile, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price,
-    time_in_force, accepted_at, due_at, status, triggered, filled_quantity
-)
-select
-    (select coalesce(max(number), 0) from orders) + row_number() over (order by place), account_id, profile,
-    client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force,
-    :accepted_at::timestamptz, due_at, status, triggered, filled_quantity
-from listed where done = 'accepted'
-returning number;
+select order_number, update_number from latest;
 
 -- name: used_ids(account_ids, profiles, client_order_ids)
 -- For each id, whether one of its orders is working; null if it has none.
 select (
-    select bool_or(status = 'WORKING') from orders
-    where account_id = asked.account_id and client_order_id = asked.client_order_id and profile = asked.profile
+    select bool_or(named.status = 'WORKING')
+    from (select account_id, profile, status from orders where client_order_id = asked.client_order_id offset 0) named
+    where named.account_id = asked.account_id and named.profile = asked.profile
 ) as is_open
 from unnest(:account_ids::uuid[], :profiles::text[], :client_order_ids::text[])
     with ordinality as asked (account_id, profile, client_order_id, place)
@@ -99,8 +139,9 @@ from orders
 where account_id = :account_id and profile = :profile and number = coalesce(
     :number::bigint,
     (
-        select number from orders
-        where account_id = :account_id and client_order_id = :client_order_id and profile = :profile
+        select number
+        from (select number, account_id, profile, status from orders where client_order_id = :client_order_id offset 0) named
+        where account_id = :account_id and profile = :profile
         order by status = 'WORKING' desc, number desc limit 1
     )
 );
@@ -250,8 +291,9 @@ from orders left join executions on executions.order_number = orders.number
 where orders.number = coalesce(
     :number::bigint,
     (
-        select number from orders
-        where account_id = :account_id and client_order_id = :client_order_id and profile = :profile
+        select number
+        from (select number, account_id, profile, status from orders where client_order_id = :client_order_id offset 0) named
+        where account_id = :account_id and profile = :profile
         order by status = 'WORKING' desc, number desc limit 1
     )
 )

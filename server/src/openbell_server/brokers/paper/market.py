@@ -6,10 +6,10 @@ from typing import Any
 
 import asyncpg
 
+from openbell_exchange.listings import shipped_symbols
+from openbell_exchange.matching import MarketOrder, Match, Quote, end, match, reference_price
 from openbell_server.brokers.paper.booking import match_all
 from openbell_server.brokers.paper.ledger import PAGE, Ledger, queries
-from openbell_server.brokers.paper.listings import shipped_symbols
-from openbell_server.brokers.paper.matching import MarketOrder, Match, Quote, end, match, reference_price
 from openbell_server.brokers.paper.prices import SYMBOLS_MAX, PriceFeed
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.order_terms import TimeInForce

@@ -12,16 +12,18 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from openbell_server.brokers.paper.booking import Update, append, change, market_order
+from openbell_exchange.decisions import TOO_MANY_REQUESTS, Refusal
+from openbell_exchange.faults import CommandKind, Fault, Faults, Oddity
+from openbell_exchange.money import fee
+from openbell_exchange.updates import Update
+from openbell_server.brokers.paper.booking import append, change, market_order
 from openbell_server.brokers.paper.exchange import Exchange
-from openbell_server.brokers.paper.faults import CommandKind, Fault, Faults, Oddity
 from openbell_server.brokers.paper.feed import Feeds
 from openbell_server.brokers.paper.ledger import Ledger, number_of, queries
 from openbell_server.brokers.paper.market import Market
-from openbell_server.brokers.paper.money import fee
 from openbell_server.brokers.paper.plans import Plans
-from openbell_server.brokers.paper.venue import Command, PaperVenue, Refusal
-from openbell_server.brokers.paper.wire import REFUSALS, TOO_MANY_REQUESTS, AcceptedBody, RefusalBody
+from openbell_server.brokers.paper.venue import Command, PaperVenue
+from openbell_server.brokers.paper.wire import REFUSALS, AcceptedBody, RefusalBody
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.order_terms import EXACT
 
@@ -64,7 +66,8 @@ class Misbehaviour:
         plan = self._plans.of(command.account_id)
         key = self._key(command, plan)
         fault = plan.fault_of(command.kind, key, self._lost[command.account_id, key])
-        await asyncio.sleep(plan.delay_seconds(command.kind, key))
+        if delay := plan.delay_seconds(command.kind, key):
+            await asyncio.sleep(delay)
         if fault is Fault.HANG:
             if len(self._lost) >= _KEPT_MAX:
                 self._lost.clear()

@@ -8,18 +8,17 @@ from typing import Final
 from urllib.parse import unquote
 from uuid import UUID
 
+from openbell_exchange.decisions import UNKNOWN_SYMBOL, Refusal
+from openbell_exchange.faults import InvalidFaults, plan_of
+from openbell_exchange.listings import unlisted_text
+from openbell_exchange.matching import Quote
 from openbell_server.brokers.http_client import decimal_text
 from openbell_server.brokers.paper.accounts import account, set_cash
 from openbell_server.brokers.paper.exchange import Exchange, account_of, symbol_of
-from openbell_server.brokers.paper.faults import InvalidFaults, plan_of
 from openbell_server.brokers.paper.ledger import AccountFaults, Ledger
-from openbell_server.brokers.paper.listings import unlisted_text
 from openbell_server.brokers.paper.market import Market
-from openbell_server.brokers.paper.matching import Quote
-from openbell_server.brokers.paper.venue import Refusal
 from openbell_server.brokers.paper.wire import (
     OPERATOR_HEADER,
-    UNKNOWN_SYMBOL,
     AccountFaultsBody,
     AccountRules,
     CashBody,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from openbell_server.brokers.paper.faults import Faults, Oddity
+from openbell_exchange.faults import Faults, Oddity
 from openbell_server.brokers.paper.ledger import Ledger
 from openbell_server.brokers.paper.wire import FeedLine
 

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
 
-from openbell_server.brokers.paper.matching import LOT, Quote, reference_price
+from openbell_exchange.matching import LOT, Quote, reference_price
 from openbell_server.domain.errors import InvalidCommand, OperatorError
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 from openbell_server.domain.orders.order_terms import exact_decimal

@@ -43,9 +43,13 @@ alter table orders add column if not exists profile text not null default 'paper
 alter table orders alter column client_order_id drop not null;
 alter table orders drop constraint if exists orders_account_id_client_order_id_key;
 create unique index if not exists orders_refuse_ids on orders (account_id, client_order_id) where profile = 'paper';
-create index if not exists orders_by_client_id on orders (account_id, client_order_id);
+-- Not the account first: while the table has no statistics, the planner takes any index of the account for a look-up by
+-- id. Statements compare the account and the profile after the id.
+drop index if exists orders_by_client_id;
+create index if not exists orders_named on orders (client_order_id);
 
 create index if not exists orders_by_account on orders (account_id, number);
+create index if not exists orders_by_time on orders (account_id, accepted_at);
 create index if not exists orders_working on orders (symbol, number) where status = 'WORKING';
 create index if not exists orders_due on orders (due_at) where status = 'WORKING';
 create index if not exists orders_working_of on orders (account_id) where status = 'WORKING';

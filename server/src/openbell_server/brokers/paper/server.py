@@ -11,8 +11,9 @@ from uuid import UUID
 
 import msgspec
 
+from openbell_exchange.decisions import UNKNOWN_ORDER, Refusal, spec_of
+from openbell_exchange.faults import CommandKind, Faults
 from openbell_server.brokers.paper.exchange import ClientLeft, Exchange, Message, Receive, Send, account_of, symbol_of
-from openbell_server.brokers.paper.faults import CommandKind, Faults
 from openbell_server.brokers.paper.feed import Feeds
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, KeyTerms, judge
 from openbell_server.brokers.paper.ledger import Ledger, OrderKey, number_of
@@ -20,10 +21,9 @@ from openbell_server.brokers.paper.market import Market
 from openbell_server.brokers.paper.misbehaviour import Misbehaviour
 from openbell_server.brokers.paper.operator import OperatorRoutes
 from openbell_server.brokers.paper.plans import Plans
-from openbell_server.brokers.paper.venue import Command, NewOrder, PaperVenue, Refusal, spec_of
+from openbell_server.brokers.paper.venue import Command, NewOrder, PaperVenue
 from openbell_server.brokers.paper.wire import (
     REFUSALS,
-    UNKNOWN_ORDER,
     AccountRules,
     AwareTime,
     ClientOrderId,

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 import structlog
 
+from openbell_exchange.decisions import DUPLICATE_ID, TOO_MANY_REQUESTS, UNKNOWN_ORDER, UNKNOWN_SYMBOL
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem
 from openbell_server.brokers.http_client import (
     QUERY_ERRORS,
@@ -29,11 +30,7 @@ from openbell_server.brokers.http_client import (
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED, Key, signature
 from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.paper.wire import (
-    DUPLICATE_ID,
     REFUSALS,
-    TOO_MANY_REQUESTS,
-    UNKNOWN_ORDER,
-    UNKNOWN_SYMBOL,
     AcceptedBody,
     AccountBody,
     FeedLine,

@@ -4,47 +4,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import count
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
-from openbell_server.brokers.paper.accounts import Standing, money_refusal, read_standings
-from openbell_server.brokers.paper.booking import Update, append, change, market_order, match_all, updates_of
-from openbell_server.brokers.paper.days import due_at
-from openbell_server.brokers.paper.faults import CommandKind
+from openbell_exchange.days import due_at
+from openbell_exchange.decisions import (
+    DUPLICATE_ID,
+    UNKNOWN_ORDER,
+    Refusal,
+    cancel_refusal,
+    order_refusal,
+    replace_refusal,
+)
+from openbell_exchange.faults import CommandKind
+from openbell_exchange.matching import MarketOrder, Match, match, replaced
+from openbell_exchange.standings import Standing
+from openbell_exchange.terms import OrderSide, OrderSpec, OrderType, ReportStatus, Symbol, Terms, exact_total
+from openbell_exchange.updates import Update, updates_of
+from openbell_server.brokers.paper.accounts import Standings, read_standings
+from openbell_server.brokers.paper.booking import (
+    OrderId,
+    append,
+    change,
+    market_order,
+    match_all,
+    record_submits,
+    used_ids,
+)
 from openbell_server.brokers.paper.group_commit import GroupCommit
 from openbell_server.brokers.paper.ledger import Ledger, OrderKey, broker_order_id, queries
-from openbell_server.brokers.paper.listings import unlisted_text
 from openbell_server.brokers.paper.market import Market
-from openbell_server.brokers.paper.matching import (
-    MarketOrder,
-    Match,
-    match,
-    off_tick_reason,
-    replaced,
-    unsupported_reason,
-)
 from openbell_server.brokers.paper.profiles import Profile
-from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, UNKNOWN_ORDER, UNKNOWN_SYMBOL, AccountRules
-from openbell_server.domain.errors import InvalidCommand
-from openbell_server.domain.identifiers import Symbol
+from openbell_server.brokers.paper.wire import REFUSALS, AccountRules
 from openbell_server.domain.orders.broker_guarantees import IdClass
-from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.intents import ActionType
-from openbell_server.domain.orders.order_terms import OrderSide, OrderSpec, OrderType, Terms, exact_total
 
-# Account, profile and the client's id.
-OrderId = tuple[UUID, str, str | None]
-
-
-class Refusal(Exception):
-    """A definite refusal; code is a key of REFUSALS."""
-
-    def __init__(self, code: str, text: str) -> None:
-        assert code in REFUSALS, code
-        super().__init__(text)
-        self.code = code
-        self.text = text
+# Whether the id of a new order may be that of an order that is closed; other classes allow every id.
+_ONLY_OPEN: Final = {IdClass.ENFORCED: False, IdClass.FOR_A_WHILE: True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,7 @@ class Command:
     terms: str = ""
 
     @property
-    def order_id(self) -> "OrderId":
+    def order_id(self) -> OrderId:
         return self.account_id, self.profile.name, self.client_order_id
 
     def in_time(self, valid_until: datetime, now: datetime) -> bool:
@@ -94,6 +93,7 @@ class PaperVenue:
         self._market = market
         self._rules = rules
         self._submits = GroupCommit(ledger, self._take_all)
+        self._standings = Standings(ledger, market.quote)
 
     async def submit(self, command: Command, order: NewOrder) -> str:
         """Accept an order, fill what can be filled at once, and return the broker's id."""
@@ -148,23 +148,44 @@ class PaperVenue:
     ) -> list[int | Refusal]:
         """The number of each new order, or its refusal; records either."""
         now = datetime.now(UTC)
-        commands = [command for command, _ in submits]
-        accounts = await read_standings(connection, {each.account_id for each in commands}, self._market.quote)
-        used = await _used_ids(connection, commands)
-        decided = [self._take(command, order, accounts, used, now) for command, order in submits]
-        numbers = iter(await _record_submits(connection, submits, decided, now))
-        updates: list[Update] = []
-        taken: list[int | Refusal] = []
-        for (_, order), match_or_refusal in zip(submits, decided, strict=True):
-            if isinstance(match_or_refusal, Refusal):
-                taken.append(match_or_refusal)
-                continue
-            number = next(numbers)
-            taken.append(number)
-            updates.append(Update(order_number=number, status=ReportStatus.WORKING, filled_quantity=Decimal(0)))
-            updates += updates_of(number, order.market_order, match_or_refusal)
-        await append(connection, updates, now)
+        standings = await self._standings.of(connection, {command.account_id for command, _ in submits})
+        # Nearly all ids are new, so they are read only if the statement that records the submits finds one.
+        taken = await self._record(connection, submits, standings, None, now)
+        if taken is None:
+            used = await used_ids(connection, [command.order_id for command, _ in submits])
+            taken = await self._record(connection, submits, standings, used, now)
+        assert taken is not None
         return taken
+
+    async def _record(
+        self,
+        connection: "asyncpg.Connection[asyncpg.Record]",
+        submits: Sequence[tuple[Command, NewOrder]],
+        standings: Mapping[UUID, Standing],
+        used: Mapping[OrderId, bool] | None,
+        now: datetime,
+    ) -> list[int | Refusal] | None:
+        """Decide and record all submits; without the used ids, returns None and records nothing if one is used."""
+        accounts, ids = dict(standings), dict(used or {})
+        decided = [self._take(command, order, accounts, ids, now) for command, order in submits]
+        numbers = count(1)
+        rows = [
+            _row(command, order, result, None if isinstance(result, Refusal) else next(numbers), now)
+            for (command, order), result in zip(submits, decided, strict=True)
+        ]
+        updates: list[Update] = []
+        for (_, order), row, result in zip(submits, rows, decided, strict=True):
+            if not isinstance(result, Refusal):
+                first = Update(order_number=row["number"], status=ReportStatus.WORKING, filled_quantity=Decimal(0))
+                updates += [first, *updates_of(row["number"], order.market_order, result)]
+        last_order = await record_submits(self._ledger, connection, rows, updates, now, check_ids=used is None)
+        if last_order is None:
+            return None
+        self._standings.keep(accounts)
+        return [
+            result if isinstance(result, Refusal) else last_order + row["number"]
+            for row, result in zip(rows, decided, strict=True)
+        ]
 
     def _take(
         self,
@@ -196,14 +217,16 @@ class PaperVenue:
     ) -> Refusal | None:
         """Why the account may not have such an order."""
         rules = self._ledger.rules.get(account_id, self._rules)
-        if not self._market.is_listed(symbol):
-            return Refusal(UNKNOWN_SYMBOL, unlisted_text(symbol))
-        off_tick = None if rules.any_tick else off_tick_reason(order.spec)
-        if off_tick is not None:
-            return Refusal("off_tick", off_tick)
-        holding = standing.holding(symbol, self._market.quote(symbol).price)
-        lacking = money_refusal(standing, holding, order, matched, shorting=rules.shorting)
-        return None if lacking is None else Refusal(*lacking)
+        return order_refusal(
+            standing,
+            symbol,
+            self._market.quote(symbol).price,
+            order,
+            matched,
+            is_listed=self._market.is_listed(symbol),
+            shorting=rules.shorting,
+            any_tick=rules.any_tick,
+        )
 
     async def _change_terms(
         self,
@@ -241,32 +264,12 @@ class PaperVenue:
         return None
 
 
-def spec_of(order_type: OrderType, terms: Terms) -> OrderSpec:
-    """Raises Refusal if the terms do not fit the order type."""
-    try:
-        spec = OrderSpec(order_type=order_type, **asdict(terms))
-    except InvalidCommand as problem:
-        raise Refusal("invalid_order", problem.detail) from problem
-    why_not = unsupported_reason(spec)
-    if why_not is not None:
-        raise Refusal("invalid_order", why_not)
-    return spec
-
-
 def _replace_refusal(row: asyncpg.Record | None, terms: Terms, *, in_time: bool) -> Refusal | None:
     if not in_time:
         return Refusal("expired", "the replacement arrived after its valid_until")
     if row is None:
         return Refusal(UNKNOWN_ORDER, "there is no such order")
-    if row["status"] != ReportStatus.WORKING:
-        return Refusal("order_closed", f"the order is {row['status']}")
-    if terms.quantity <= row["filled_quantity"]:
-        return Refusal("invalid_order", f"{row['filled_quantity']} has filled already")
-    try:
-        spec_of(OrderType(row["order_type"]), terms)
-    except Refusal as refusal:
-        return refusal
-    return None
+    return replace_refusal(ReportStatus(row["status"]), row["filled_quantity"], OrderType(row["order_type"]), terms)
 
 
 def _cancel_refusal(command: Command, row: asyncpg.Record | None, *, in_time: bool) -> Refusal | None:
@@ -274,10 +277,7 @@ def _cancel_refusal(command: Command, row: asyncpg.Record | None, *, in_time: bo
         return Refusal("expired", "the cancel arrived after its valid_until")
     if row is None:
         return Refusal(UNKNOWN_ORDER, "there is no such order")
-    is_repeat = row["status"] == ReportStatus.CANCELED and command.profile.capabilities.repeats_cancels
-    if row["status"] != ReportStatus.WORKING and not is_repeat:
-        return Refusal("order_closed", f"the order is {row['status']}")
-    return None
+    return cancel_refusal(ReportStatus(row["status"]), repeats_cancels=command.profile.capabilities.repeats_cancels)
 
 
 async def _order_to_change(
@@ -310,61 +310,46 @@ async def _is_repeated(connection: "asyncpg.Connection[asyncpg.Record]", command
 
 def _is_used(command: Command, used: Mapping[OrderId, bool]) -> bool:
     """Whether the id of a new order is already used, or for some profiles used by a working order."""
-    id_class = command.profile.capabilities.id_classes[ActionType.CREATE]
-    if id_class is IdClass.ENFORCED:
-        return command.order_id in used
-    return id_class is IdClass.FOR_A_WHILE and used.get(command.order_id, False)
+    only_open = _ONLY_OPEN.get(command.profile.capabilities.id_classes[ActionType.CREATE])
+    return command.order_id in used if only_open is False else bool(only_open) and used.get(command.order_id, False)
 
 
-async def _used_ids(
-    connection: "asyncpg.Connection[asyncpg.Record]", commands: Sequence[Command]
-) -> dict[OrderId, bool]:
-    """The ids that orders have, and whether one of those is working."""
-    rows = queries.used_ids(
-        connection,
-        account_ids=[command.account_id for command in commands],
-        profiles=[command.profile.name for command in commands],
-        client_order_ids=[command.client_order_id for command in commands],
-    )
-    found = [row["is_open"] async for row in rows]
-    return {command.order_id: is_open for command, is_open in zip(commands, found, strict=True) if is_open is not None}
-
-
-async def _record_submits(
-    connection: "asyncpg.Connection[asyncpg.Record]",
-    submits: Sequence[tuple[Command, NewOrder]],
-    decided: Sequence[Match | Refusal],
-    now: datetime,
-) -> list[int]:
-    """Record all submits; returns the numbers of those that are accepted, in their order."""
-    commands = [command for command, _ in submits]
-    orders = [order for _, order in submits]
-    matches = [None if isinstance(each, Refusal) else each for each in decided]
-    rows = queries.record_submits(
-        connection,
-        account_ids=[command.account_id for command in commands],
-        profiles=[command.profile.name for command in commands],
-        client_order_ids=[command.client_order_id for command in commands],
-        received_ats=[command.received_at for command in commands],
-        key_ids=[command.key_id for command in commands],
-        done=[each.code if isinstance(each, Refusal) else "accepted" for each in decided],
-        symbols=[order.symbol for order in orders],
-        order_sides=[order.side for order in orders],
-        order_types=[order.spec.order_type for order in orders],
-        quantities=[order.spec.quantity for order in orders],
-        limit_prices=[order.spec.limit_price for order in orders],
-        stop_prices=[order.spec.stop_price for order in orders],
-        times_in_force=[order.spec.time_in_force for order in orders],
-        due_ats=[due_at(order.spec.time_in_force, now) for order in orders],
-        statuses=[each and each.status for each in matches],
-        triggers=[each and each.triggered for each in matches],
-        filled_quantities=[each and exact_total(fill.quantity for fill in each.fills) for each in matches],
-        accepted_at=now,
-    )
-    return sorted([row["number"] async for row in rows])
+def _row(
+    command: Command, order: NewOrder, result: Match | Refusal, number: int | None, now: datetime
+) -> dict[str, Any]:
+    """A submit for `record_submits`; number counts the accepted ones."""
+    row: dict[str, Any] = {
+        "account_id": command.account_id,
+        "profile": command.profile.name,
+        "client_order_id": command.client_order_id,
+        "received_at": command.received_at,
+        "key_id": command.key_id,
+        "only_open": _ONLY_OPEN.get(command.profile.capabilities.id_classes[ActionType.CREATE]),
+        "number": number,
+    }
+    if isinstance(result, Refusal):
+        assert result.code in REFUSALS, result.code
+        return {**row, "done": result.code}
+    spec = order.spec
+    return {
+        **row,
+        "done": "accepted",
+        "symbol": order.symbol,
+        "order_side": order.side,
+        "order_type": spec.order_type,
+        "quantity": spec.quantity,
+        "limit_price": spec.limit_price,
+        "stop_price": spec.stop_price,
+        "time_in_force": spec.time_in_force,
+        "due_at": due_at(spec.time_in_force, now),
+        "status": result.status,
+        "triggered": result.triggered,
+        "filled_quantity": exact_total(fill.quantity for fill in result.fills),
+    }
 
 
 async def _record(connection: "asyncpg.Connection[asyncpg.Record]", command: Command, done: str) -> None:
+    assert done == "accepted" or done in REFUSALS, done
     await queries.record_request(
         connection,
         kind=command.kind,

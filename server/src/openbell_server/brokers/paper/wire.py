@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from openbell_exchange.decisions import DUPLICATE_ID, TOO_MANY_REQUESTS, UNKNOWN_ORDER, UNKNOWN_SYMBOL
 from openbell_server.brokers.http_client import UnreadableAnswer
 from openbell_server.brokers.paper.keys import KEY_EXPIRED, KEY_REFUSED
 from openbell_server.domain.identifiers import SYMBOL_PATTERN, Symbol
@@ -29,11 +30,7 @@ Revision = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 ClientOrderId = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$", max_length=64)]
 
-DUPLICATE_ID: Final = "duplicate_client_order_id"
-UNKNOWN_ORDER: Final = "unknown_order"
-UNKNOWN_SYMBOL: Final = "unknown_symbol"
 OPERATOR_HEADER: Final = "x-operator-secret"
-TOO_MANY_REQUESTS: Final = "too_many_requests"
 # Every definite refusal with its status. A 4xx without one of these codes proves nothing about the command.
 REFUSALS: Final[dict[str, int]] = {
     "malformed": 400,

@@ -97,7 +97,7 @@ class Board:
     asked: int = 0
     accepted: set[str] = field(default_factory=set)
     resting: set[str] = field(default_factory=set)
-    kills: Counter[str] = field(default_factory=Counter)
+    kills: int = 0
     doubts: set[str] = field(default_factory=set)
     sights: dict[str, Sight] = field(default_factory=dict)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))

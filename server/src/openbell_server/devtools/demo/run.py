@@ -17,7 +17,6 @@ from openbell_server.devtools.demo.read_ledgers import look, read_books
 from openbell_server.devtools.demo.scenario import (
     ACCOUNTS,
     FAULTS,
-    KILLS,
     ask_for_all,
     kill_again_and_again,
     plan,
@@ -25,6 +24,7 @@ from openbell_server.devtools.demo.scenario import (
 from openbell_server.devtools.demo.screen import WIDTH, Screen, arms_table, final_screen
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.devtools.stack import Stack
+from openbell_server.processes.supervisor import PARTS
 
 _LOOK_SECONDS: Final = 0.5
 _DRAW_SECONDS: Final = 0.2
@@ -38,7 +38,8 @@ def run_demo(intents: int, picture: Path, log_folder: Path) -> bool:
     if not console.is_terminal:
         console.width = WIDTH
     console.print("Starting PostgreSQL, NATS, the platform and a paper broker that misbehaves …")
-    with LocalPlatform(log_folder, {"OPENBELL_PAPER_FAULTS": FAULTS}, accounts=ACCOUNTS) as platform:
+    faults = {"OPENBELL_PAPER_FAULTS": FAULTS}
+    with LocalPlatform(log_folder, faults, ACCOUNTS, processes=("paper", *PARTS)) as platform:
         console.print(f"A plain client places {intents} orders straight at the broker, with retries …")
         plain = asyncio.run(run_plain_client(platform.paper_url, intents))
         console.print("Openbell gets the same orders and the same faults, and its processes are killed …")
@@ -61,8 +62,7 @@ async def _perform(platform: LocalPlatform, board: Board, console: Console) -> t
             async with asyncio.timeout(_LONGEST_SECONDS), asyncio.TaskGroup() as tasks:
                 drawing = tasks.create_task(_draw(platform.stack, board, screen))
                 tasks.create_task(ask_for_all(client, asks, board))
-                for kills in KILLS:
-                    tasks.create_task(kill_again_and_again(platform.stack, board, *kills))
+                tasks.create_task(kill_again_and_again(platform.stack, board))
                 await _watch(client, accounts, board)
                 drawing.cancel()
                 screen.show(board)

@@ -16,8 +16,10 @@ FAULTS: Final = (
     "seed=7,accept_then_hang=0.04,hang=0.03,accept_then_reset=0.04,error_500_after_accept=0.03,"
     "cancel_then_hang=0.1,cancel_then_reset=0.1,slow_ms=250,by_terms=1"
 )
-# Process, seconds until the first kill, and seconds between its recovery and the next kill.
-KILLS: Final = (("relay", 0.8, 1.4), ("executor", 1.8, 1.2))
+# The process with relay and executor is killed: seconds until the first kill, and from its recovery to the next.
+KILLED: Final = "back"
+FIRST_KILL_SECONDS: Final = 1.2
+NEXT_KILL_SECONDS: Final = 1.2
 PACE_SECONDS: Final = 0.05
 _POLL_SECONDS: Final = 0.1
 _POLLS_TO_REST: Final = 300
@@ -95,17 +97,17 @@ async def _cancel(client: AsyncClient, ask: Ask, intent_id: str, board: Board) -
         board.log(f"cancel of {ask.symbol} refused: {refusal.detail}")
 
 
-async def kill_again_and_again(stack: Stack, board: Board, process: str, first: float, pause: float) -> None:
+async def kill_again_and_again(stack: Stack, board: Board) -> None:
     """Kill with SIGKILL and restart at once, while intents are submitted."""
-    await asyncio.sleep(first)
+    await asyncio.sleep(FIRST_KILL_SECONDS)
     while board.asked < board.intents:
         # Both block the event loop for some milliseconds: a child must be started from the main thread.
-        stack.kill(process)
-        stack.start(process)
-        board.kills[process] += 1
-        board.log(f"{process} killed (SIGKILL) and started again", "bold red")
-        await _until_ready(stack, process)
-        await asyncio.sleep(pause)
+        stack.kill(KILLED)
+        stack.start(KILLED)
+        board.kills += 1
+        board.log("executor and relay killed (SIGKILL) and started again", "bold red")
+        await _until_ready(stack, KILLED)
+        await asyncio.sleep(NEXT_KILL_SECONDS)
 
 
 async def _until_ready(stack: Stack, process: str) -> None:

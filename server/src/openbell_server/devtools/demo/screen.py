@@ -91,7 +91,7 @@ def live_screen(board: Board, rows: int) -> RenderableType:
     progress = Table.grid(padding=(0, 2))
     bar = ProgressBar(total=board.intents, completed=board.settled, width=40, complete_style="green")
     progress.add_row("settled", bar, f"{board.settled} of {board.intents}", f"asked {board.asked}")
-    kills = Text("killed   ") + Text(f"executor {board.kills['executor']}×   relay {board.kills['relay']}×", "bold red")
+    kills = Text("killed   ") + Text(f"executor and relay {board.kills}×", "bold red")
     return Padding(
         Group(heading, "", _state_table(board), "", progress, kills, "", _doubt_table(board), "", events), (1, 1)
     )
@@ -153,7 +153,7 @@ def final_screen(board: Board, comparison: Comparison) -> RenderableType:
     table.add_column("Openbell", justify="right", min_width=9)
     table.add_column("broker", justify="right", min_width=9)
     table.add_column("", style="bright_black", no_wrap=True)
-    table.add_row("asked", str(board.asked), "", f"{board.kills.total()} kills, {len(board.doubts)} seen in doubt")
+    table.add_row("asked", str(board.asked), "", f"{board.kills} kills, {len(board.doubts)} seen in doubt")
     table.add_row("accepted", str(len(board.accepted)), "", "each answered once it was durable")
     table.add_row("orders", str(ours.orders), str(theirs.orders), "matched by client order id")
     for state in ("FILLED", "CANCELED", "EXPIRED", "WORKING"):

@@ -87,9 +87,11 @@ def after_resend(
 ) -> Settlement:
     """Apply an answer to a command that was sent before.
 
-    NotSent changes nothing, because it proves nothing about the first attempt.
+    NotSent changes nothing, because it proves nothing about the first attempt; neither does the refusal of a repeated
+    CANCEL, because the first one may be why there is nothing left to cancel.
     """
-    if isinstance(outcome, NotSent):
+    refuses_again = action_type is ActionType.CANCEL and isinstance(outcome, Refused)
+    if isinstance(outcome, NotSent) or (refuses_again and order.standing is not Standing.CLOSED):
         return Settlement(None, None, order)
     return after_outcome(action_type, state, order, outcome, replacement)
 

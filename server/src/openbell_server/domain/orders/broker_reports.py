@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 
+from openbell_exchange.terms import ReportStatus as ReportStatus
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Terms
 
@@ -43,18 +43,6 @@ class Unknown:
 
 
 Outcome = Accepted | Refused | NotSent | Unknown
-
-
-class ReportStatus(StrEnum):
-    """The status of an order at its broker."""
-
-    WORKING = "WORKING"
-    # Not an end: the order works again on the next day, or the broker reports its end separately.
-    DONE_FOR_DAY = "DONE_FOR_DAY"
-    FILLED = "FILLED"
-    CANCELED = "CANCELED"
-    EXPIRED = "EXPIRED"
-    REJECTED = "REJECTED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -256,6 +256,8 @@ def status(order: Order) -> str:
 
 def _seen_at_broker(order: Order, event: SeenAtBroker) -> Order:
     is_new = event.broker_order_id not in order.broker_order_ids
+    if not is_new and order.pending is not Pending.NEW and order.standing is not Standing.NONE:
+        return order
     if order.standing is Standing.CLOSED and not order.broker_order_ids:
         # Openbell closed it as never received, but the broker has it: the broker is right.
         order = replace(order, standing=Standing.NONE, close_reason=None, ended=None)
@@ -358,7 +360,8 @@ def _with_terms(order: Order, terms: Terms, version: int) -> Order:
         if order.ended is CloseReason.FILLED:
             order = _without_end(order)
         order = replace(order, terms=terms, terms_version=version)
-    return replace(order, highest_quantity=highest if highest > order.quantity else None)
+    highest_quantity = highest if highest > order.quantity else None
+    return order if highest_quantity == order.highest_quantity else replace(order, highest_quantity=highest_quantity)
 
 
 def _settled(order: Order, in_flight: Terms | None = None) -> Order:

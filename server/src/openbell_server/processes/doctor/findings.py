@@ -18,9 +18,11 @@ from openbell_server.telemetry.logs import mask
 
 CHECK_SECONDS: Final = 5.0
 OPEN_SECONDS: Final = 4.0
-ALL: Final = frozenset({"api", "stream", "relay", "executor", "paper"})
-PLATFORM: Final = ALL - {"paper"}
-CALLED: Final = frozenset({"api", "stream"})
+# The parts of processes that run several.
+PARTS: Final = {"front": frozenset({"api", "stream"}), "back": frozenset({"relay", "executor"})}
+CALLED: Final = PARTS["front"]
+PLATFORM: Final = CALLED | PARTS["back"]
+ALL: Final = PLATFORM | {"paper"}
 
 
 class Level(StrEnum):
@@ -81,6 +83,10 @@ class Target:
     troubles: dict[str, str] = field(default_factory=dict)
 
     @property
+    def parts(self) -> frozenset[str]:
+        return PARTS.get(self.process, frozenset({self.process}))
+
+    @property
     def database(self) -> Diagnostics:
         if self._database is None:
             raise OutOfReach("the database was not reached")
@@ -102,7 +108,7 @@ class Target:
         except (*UNREACHABLE, asyncpg.PostgresError, ValueError) as error:
             self.troubles["database"] = describe_error(error)
         try:
-            if not is_paper:
+            if not is_paper and self.settings.nats_url:
                 async with asyncio.timeout(OPEN_SECONDS):
                     self._nats = await stack.enter_async_context(open_nats_diagnostics(self.settings.nats_url))
         except Exception as error:  # noqa: BLE001 - the client raises many types, and all mean the same
@@ -132,7 +138,7 @@ class Check:
 
 async def look_over(target: Target, checks: Sequence[Check]) -> list[Finding]:
     """Run all checks of the process, each with its own timeout."""
-    concerned = [check for check in checks if target.process in check.processes]
+    concerned = [check for check in checks if target.parts & check.processes]
     found = await asyncio.gather(*(_look(target, check) for check in concerned))
     return [finding for finding in found if finding is not None]
 

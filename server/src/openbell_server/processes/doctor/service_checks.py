@@ -20,6 +20,8 @@ ANSWER_SECONDS: Final = 2.0
 
 
 async def _nats(target: Target) -> Result:
+    if not target.settings.nats_url:
+        return fine("No NATS is configured: processes find work by looking, up to a second later.")
     if trouble := target.troubles.get("nats"):
         return problem(
             f"NATS did not accept the connection ({trouble}): work is found by polling only, which is slower.",
@@ -32,6 +34,8 @@ async def _nats(target: Target) -> Result:
 
 
 async def _jetstream(target: Target) -> Result:
+    if not target.settings.nats_url:
+        return None
     if await target.nats.has_jetstream():
         return fine("JetStream answers.")
     return problem(
@@ -41,6 +45,8 @@ async def _jetstream(target: Target) -> Result:
 
 
 async def _sync(target: Target) -> Result:
+    if not target.settings.nats_url:
+        return None
     remedy = "Write `sync_interval: always` into the jetstream block of nats.conf and restart NATS."
     url = target.settings.nats_monitor_url
     if not url:
@@ -62,6 +68,8 @@ async def _sync(target: Target) -> Result:
 
 
 async def _streams(target: Target) -> Result:
+    if not target.settings.nats_url:
+        return None
     streams = await target.nats.streams()
     for stream in streams:
         if stream.differences:
@@ -78,6 +86,8 @@ async def _streams(target: Target) -> Result:
 
 
 async def _clock(target: Target) -> Result:
+    if not target.settings.nats_url:
+        return None
     best = min(await target.nats.streams(), key=lambda stream: stream.took_seconds)
     return skew("NATS", best.ahead_seconds, best.took_seconds)
 

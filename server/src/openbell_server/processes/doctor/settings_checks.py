@@ -30,15 +30,15 @@ def _is_loopback(host: str) -> bool:
 
 
 async def _listeners(target: Target) -> Result:
-    settings = target.settings
-    host = settings.api_host if target.process == "api" else settings.stream_host
-    if _is_loopback(host):
-        return fine(f"It listens on {host}, for a proxy on this machine.")
-    variable = f"OPENBELL_{target.process.upper()}_HOST"
-    return warning(
-        f"It listens on {host} without TLS: keys and tokens can be read on the network.",
-        f"Set {variable} to 127.0.0.1 behind a proxy with TLS, or allow only the proxy into this network.",
-    )
+    hosts = {"api": target.settings.api_host, "stream": target.settings.stream_host}
+    opened = {part: host for part, host in hosts.items() if part in target.parts and not _is_loopback(host)}
+    for part, host in opened.items():
+        return warning(
+            f"It listens on {host} without TLS: keys and tokens can be read on the network.",
+            f"Set OPENBELL_{part.upper()}_HOST to 127.0.0.1 behind a proxy with TLS, or allow only the proxy into this"
+            " network.",
+        )
+    return fine(f"It listens on {hosts[min(target.parts)]}, for a proxy on this machine.")
 
 
 async def _operations_port(target: Target) -> Result:

@@ -11,15 +11,16 @@ from litestar import Litestar
 from litestar.datastructures import State
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
+from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.entry import NO_SNIFF, NO_STORE, ObserveRequest, end_read, request_id_of
 from openbell_server.transport.rest.errors import ErrorRenderer
 from openbell_server.transport.rest.health.process_health import health_route
 from openbell_server.transport.rest.intents.crowds import refuse_crowds
 from openbell_server.transport.rest.intents.submit_fast_path import (
     BODY_BYTES_MAX,
+    COMMANDED,
     ServeFastPath,
     SubmitHandler,
-    match_fast_path,
     serve_fast_path,
 )
 from openbell_server.transport.rest.openapi.operation_table import query_names
@@ -34,7 +35,7 @@ def build_app(
     render_error: ErrorRenderer,
     observe: ObserveRequest,
     handle_submit: SubmitHandler,
-    is_crowded: Callable[[], bool],
+    is_crowded: Callable[[AccountId], bool],
 ) -> ASGIApp:
     app = Litestar(
         route_handlers=[*routes, health_route(check_database), *description_routes()],
@@ -80,7 +81,7 @@ def with_request_id(app: Litestar, serve_fast_path: ServeFastPath, observe: Obse
         with structlog.contextvars.bound_contextvars(request_id=raw["request_id"]):
             # The router adds path_template to this dictionary.
             routed = {**scope, **raw}
-            account_id = match_fast_path(routed)
+            account_id = routed[COMMANDED]
             if account_id is None:
                 try:
                     await app(cast("Scope", routed), receive, send_with_id)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from openbell_server.brokers.paper.days import due_at
+from openbell_exchange.days import due_at
 from openbell_server.domain.orders.order_terms import TimeInForce
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openbell_server.brokers.paper.faults import (
+from openbell_exchange.faults import (
     FAULT_NAMES,
     CommandKind,
     Fault,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openbell_server.brokers.paper.listings import nearest_symbols, shipped_symbols, unlisted_text
+from openbell_exchange.listings import nearest_symbols, shipped_symbols, unlisted_text
 from openbell_server.domain.identifiers import Symbol, canonical_symbol
 
 

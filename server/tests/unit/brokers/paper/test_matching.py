@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openbell_server.brokers.paper.matching import (
+from openbell_exchange.matching import (
     AUCTIONS,
     LOT,
     Fill,

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from openbell_server.brokers.paper.money import Holding, buying_power, fee, only_closes
+from openbell_exchange.money import Holding, buying_power, fee, only_closes
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.order_terms import OrderSide
 

@@ -7,8 +7,9 @@ from itertools import product
 import httpx
 import pytest
 
+from openbell_exchange.decisions import DUPLICATE_ID, TOO_MANY_REQUESTS
 from openbell_server.brokers.paper.session import PaperSession
-from openbell_server.brokers.paper.wire import DUPLICATE_ID, REFUSALS, TOO_MANY_REQUESTS
+from openbell_server.brokers.paper.wire import REFUSALS
 from openbell_server.domain.orders.broker_reports import NotSent, Refused, Unknown
 from support.brokers.answered_http import AnsweredHttp
 from support.brokers.paper_broker import resting

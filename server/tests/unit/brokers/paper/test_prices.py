@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openbell_server.brokers.paper.matching import LOT, Quote, reference_price
+from openbell_exchange.matching import LOT, Quote, reference_price
 from openbell_server.brokers.paper.prices import WALK_STEPS, InvalidPrices, StillPrices, Walk, parse_prices
 from openbell_server.domain.identifiers import Symbol
 

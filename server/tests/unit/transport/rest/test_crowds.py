@@ -43,7 +43,9 @@ class Server:
 
     async def serve(self, *, is_crowded: bool) -> None:
         app = refuse_crowds(
-            self.app, lambda: is_crowded, lambda method, path, status, _: self.observed.append((method, path, status))
+            self.app,
+            lambda account_id: is_crowded and account_id == UUID(int=1),
+            lambda method, path, status, _: self.observed.append((method, path, status)),
         )
         await app(self.scope, self.receive, self.send)
 

@@ -33,6 +33,7 @@ from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.intents import IntentAction
 from openbell_server.transport import rest
 from openbell_server.transport.rest.wire_types import body_from
+from support.source_trees import parsed
 
 # The records that each body is copied from.
 RECORDS: dict[str, type | tuple[type, ...]] = {
@@ -123,7 +124,7 @@ def copies() -> list[tuple[str, str, tuple[str, ...]]]:
     """Every call of body_from: the module, the body, and the names that are not copied."""
     found = []
     for path in sorted(Path(rest.__path__[0]).rglob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text())):
+        for call in ast.walk(parsed(path.read_text())):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "body_from":
                 kind = call.args[0]
                 assert isinstance(kind, ast.Name)

@@ -177,9 +177,7 @@ where c.organization_id = :organization_id and c.account_id = :account_id;
 
 -- name: open_orders_of_account(organization_id, account_id, row_limit)
 -- Orders that the broker has or may have; unknown ones first.
-select t.*, o.updated_at from tracked_actions t
-join orders o on o.organization_id = t.organization_id and o.account_id = t.account_id and o.order_id = t.intent_id
-where t.organization_id = :organization_id and t.account_id = :account_id and t.seq = 1 and o.standing <> 'CLOSED'
-    and t.state <> 'QUEUED'
-order by o.certainty desc, t.action_no
+select * from open_orders
+where organization_id = :organization_id and account_id = :account_id and state <> 'QUEUED'
+order by certainty desc, action_no
 limit :row_limit;

@@ -29,6 +29,9 @@ class PostgresDeliveryQueueStore(PostgresStore):
         add_lanes = _queries.add_lanes_across_organizations
         return len(await self._rows_across(Role.RELAY, add_lanes, row_limit=ADD_QUEUES_MAX))
 
+    async def has_queues_across_organizations(self) -> bool:
+        return bool(await self._one_across(Role.RELAY, _queries.has_lanes_across_organizations))
+
     async def claim_across_organizations(self, limit: int, failing_limit: int) -> list[ClaimedQueue]:
         rows = await self._rows_across(
             Role.RELAY,

@@ -15,6 +15,9 @@ limit :row_limit
 on conflict do nothing
 returning account_id;
 
+-- name: has_lanes_across_organizations()$
+select exists (select from webhook_lanes);
+
 -- name: claim_across_organizations(row_limit, failing_limit, webhook_lanes_max, webhook_failing_max, organization_lanes_max, organization_failing_max, lease_seconds)
 -- Claims queues that are behind and due. The number of claimed queues is limited per webhook and per organization, with
 -- lower limits for queues whose last try failed. Every organization gets its first queue before another gets its second.

@@ -28,7 +28,7 @@ QUEUE_SQL: Final = {
 
 # The row is pending and due, or its claim is older than five seconds.
 _DUE: Final = (
-    "(o.status = 'pending' and o.available_at <= clock_timestamp())"
+    "(o.status = 'pending' and o.available_at <= clock_timestamp() - make_interval(secs => :head_start_seconds))"
     " or (o.status = 'processing' and o.claimed_at < clock_timestamp() - interval '5 seconds')"
 )
 
@@ -45,6 +45,7 @@ def columns(queue: Queue) -> dict[str, str]:
 
 
 _queries = {queue: named_queries.load("outbox", columns(queue)) for queue in Queue}
+_taken_up = named_queries.load("taken_up")
 _pruning = {queue: named_queries.load("outbox_pruning", columns(queue)) for queue in Queue}
 
 
@@ -56,14 +57,27 @@ class PostgresOutboxStore:
     pool: Pool
     queue: Queue
     attempts_max: int = ATTEMPTS_MAX
+    # How much later than due rows are claimed: most intents have been taken up by then, and need no message.
+    head_start_seconds: float = 0.0
 
     async def claim_across_organizations(self, limit: int) -> list[ClaimedRow]:
         """Claim rows for five seconds, the oldest first."""
         async with acquire_clean(self.pool) as connection:
             rows = _queries[self.queue].claim_across_organizations(
-                connection, row_limit=limit, look_at=LOOK_AT_ROWS, attempts_max=self.attempts_max
+                connection,
+                row_limit=limit,
+                look_at=LOOK_AT_ROWS,
+                attempts_max=self.attempts_max,
+                head_start_seconds=self.head_start_seconds,
             )
             return sorted([ClaimedRow(**row) async for row in rows], key=lambda row: row.outbox_id)
+
+    async def complete_taken_up_across_organizations(self, limit: int) -> int:
+        if self.queue is not Queue.INTENTS:
+            return 0
+        async with acquire_clean(self.pool) as connection:
+            completed: int = await _taken_up.complete_taken_up_across_organizations(connection, row_limit=limit)
+            return completed
 
     async def complete_across_organizations(self, rows: Sequence[ClaimedRow]) -> int:
         async with acquire_clean(self.pool) as connection:

@@ -2,7 +2,7 @@
 -- the columns of a claimed row, {due of o} whether a row may be claimed. Every statement tests resolved_at, so that the
 -- planner can use the partial indexes.
 
--- name: claim_across_organizations(row_limit, look_at, attempts_max)
+-- name: claim_across_organizations(row_limit, look_at, attempts_max, head_start_seconds)
 -- Claims pending rows, and rows whose claim is older than five seconds, in order: the first unresolved row of an account or
 -- user, and the rows that follow it without a gap. The holder of the first row's lock may claim all of them; a row that
 -- another transaction has locked counts as a gap. A row that used up its attempts is marked failed instead.

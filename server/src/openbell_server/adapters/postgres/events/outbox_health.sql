@@ -16,6 +16,18 @@ from outbox_roll_ups where queue = 'accounts'
 group by event_type
 order by status, event_type;
 
+-- name: count_waiting_across_organizations(seconds, look_at)
+-- In the order of the index of unsettled actions, and of those no more than `look_at`, however many there are. Commands
+-- wait for an executor to start, if none runs.
+select organization_id, account_id, count(*) as commands
+from (
+    select organization_id, account_id, state, queued_at from action_states
+    where settled_at is null order by account_id, action_no limit :look_at
+) s
+where s.state = 'QUEUED' and s.queued_at > clock_timestamp() - make_interval(secs => :seconds)
+    and exists (select from executors where seen_at > clock_timestamp() - make_interval(secs => :seconds))
+group by organization_id, account_id;
+
 -- name: read_queues_across_organizations()
 with unresolved as (
     select 'accounts' as queue, status, created_at, available_at, claimed_at

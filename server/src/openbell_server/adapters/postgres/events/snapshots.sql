@@ -4,8 +4,8 @@
 select c.event_no as head, t.what, t.facts
 from account_counters c
 left join lateral (
-    select 'order' as what, to_jsonb(o) as facts from tracked_actions o
-    where o.organization_id = c.organization_id and o.account_id = c.account_id and o.seq = 1 and o.standing <> 'CLOSED'
+    select 'order' as what, to_jsonb(o) as facts from open_orders o
+    where o.organization_id = c.organization_id and o.account_id = c.account_id
         and (o.standing <> 'NONE' or o.certainty <> 'CONFIRMED' or o.terms_version > 1)
     union all
     select 'external', to_jsonb(x) from external_orders x

@@ -1,5 +1,6 @@
--- name: has_accounts_across_organizations(broker)$
-select exists (select 1 from accounts where broker = :broker);
+-- name: used_brokers_across_organizations(brokers)
+select b.broker from unnest(:brokers::text[]) b (broker)
+where exists (select 1 from accounts a where a.broker = b.broker);
 
 -- name: report_feed(executor_id, broker, connected, compared, signing_in)!
 -- Only for a registered executor. Accounts are stored as hashes, so that a reader recognizes only its own.

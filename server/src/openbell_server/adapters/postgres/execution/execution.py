@@ -62,12 +62,12 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         return AccountStanding(self.epochs, row["credential_version"], CredentialStatus(row["credential_status"]))
 
     async def ready(self, limit: int, *, commands: int, cancels: bool, cancels_unseen: bool) -> list[TrackedAction]:
-        found = []
         if cancels:
             ready = self._run(_queries.ready_cancels, cancels_unseen=cancels_unseen, row_limit=limit)
-            found = await self._tracked(ready)
-        others = self._run(_queries.ready_others, row_limit=min(commands, limit - len(found)))
-        return found + await self._tracked(others, judged=True)
+            if found := await self._tracked(ready):
+                return found
+        others = self._run(_queries.ready_others, row_limit=min(commands, limit))
+        return await self._tracked(others, judged=True)
 
     async def in_doubt(self) -> list[TrackedAction]:
         return await self._tracked(self._run(_queries.in_doubt, row_limit=ROUND_MAX))

@@ -19,9 +19,8 @@ where organization_id = :organization_id and account_id = :account_id;
 
 -- name: open_orders(organization_id, account_id, row_limit)
 -- Orders that the broker may have, each as its CREATE action.
-select * from tracked_actions
-where organization_id = :organization_id and account_id = :account_id and seq = 1 and standing <> 'CLOSED'
-    and state <> 'QUEUED'
+select * from open_orders
+where organization_id = :organization_id and account_id = :account_id and state <> 'QUEUED'
 order by action_no
 limit :row_limit;
 
@@ -34,23 +33,38 @@ where organization_id = :organization_id and account_id = :account_id;
 with cancels as materialized (
     select k.intent_id, k.seq, c.state = 'QUEUED' as is_unsent
     from action_states k
-    join action_states c on c.account_id = k.account_id and c.intent_id = k.intent_id and c.seq = 1
+    cross join lateral (
+        select c.state from action_states c
+        where c.account_id = :account_id and c.intent_id = k.intent_id and c.seq = 1
+        limit 1
+    ) c
     where k.organization_id = :organization_id and k.account_id = :account_id and k.settled_at is null
         and k.action_type = 'CANCEL' and k.state = 'QUEUED'
         and (
             c.state = 'QUEUED'
-            or exists (
-                select 1 from action_states r
-                where r.account_id = k.account_id and r.intent_id = k.intent_id and r.seq < k.seq
-                    and r.action_type = 'REPLACE' and r.state = 'QUEUED'
+            or k.seq > 2 and exists (
+                select 1 from (
+                    select r.action_type, r.state from action_states r
+                    where r.account_id = :account_id and r.intent_id = k.intent_id and r.seq < k.seq
+                    order by r.intent_id, r.seq
+                    offset 0
+                ) r
+                where r.action_type = 'REPLACE' and r.state = 'QUEUED'
             )
         )
     order by k.action_no
     limit :row_limit
 )
-select t.* from tracked_actions t join cancels k on k.intent_id = t.intent_id and k.seq >= t.seq
-where t.organization_id = :organization_id and t.account_id = :account_id and t.settled_at is null
-    and t.state = 'QUEUED' and (k.is_unsent or t.action_type = 'REPLACE')
+select t.*
+from cancels k
+cross join lateral (
+    -- Apart from settled_at, so that the planner does not read all unsettled actions of the account instead.
+    select * from tracked_actions
+    where organization_id = :organization_id and account_id = :account_id and intent_id = k.intent_id and seq <= k.seq
+    order by intent_id, seq
+    offset 0
+) t
+where t.settled_at is null and t.state = 'QUEUED' and (k.is_unsent or t.action_type = 'REPLACE')
 order by t.action_no;
 
 -- name: ready_cancels(organization_id, account_id, cancels_unseen, row_limit)
@@ -125,9 +139,15 @@ where organization_id = :organization_id and account_id = :account_id and settle
 limit 1;
 
 -- name: of_intents(organization_id, account_id, intent_ids)
-select * from tracked_actions
-where organization_id = :organization_id and account_id = :account_id and intent_id = any(:intent_ids::uuid[])
-order by intent_id, seq;
+select t.*
+from (select distinct intent_id from unnest(:intent_ids::uuid[]) i (intent_id)) i
+cross join lateral (
+    select * from tracked_actions
+    where organization_id = :organization_id and account_id = :account_id and intent_id = i.intent_id
+    order by intent_id, seq
+    offset 0
+) t
+order by t.intent_id, t.seq;
 
 -- name: replacements(organization_id, account_id, intent_ids)
 -- The terms of the replaces of these intents.
@@ -203,8 +223,10 @@ insert into executions (
 )
 select :organization_id::uuid, :account_id::uuid, t.execution_id, :order_id::uuid, t.quantity, t.price, t.executed_at,
     clock_timestamp()
-from unnest(:execution_ids::text[], :quantities::numeric[], :prices::numeric[], :executed_ats::timestamptz[])
+from orders o
+cross join unnest(:execution_ids::text[], :quantities::numeric[], :prices::numeric[], :executed_ats::timestamptz[])
     t (execution_id, quantity, price, executed_at)
+where o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = :order_id
 on conflict (account_id, execution_id) do nothing
 returning execution_id;
 
@@ -214,6 +236,7 @@ with held as (
     values (:organization_id, :account_id, :symbol, :change, clock_timestamp())
     on conflict (account_id, symbol)
     do update set quantity = positions.quantity + excluded.quantity, updated_at = excluded.updated_at
+    where positions.organization_id = :organization_id
     returning quantity, updated_at
 ), recorded as (
     insert into position_changes (organization_id, account_id, symbol, cause, intent_id, change, quantity, changed_at)
@@ -259,8 +282,22 @@ where i.held_at < clock_timestamp() - make_interval(secs => :settle_seconds)
 limit 1000;
 
 -- name: accounts_with_open_orders_across_organizations(broker, slots)
-select distinct o.organization_id, o.account_id, a.broker, a.slot
-from orders o
-join accounts a on a.organization_id = o.organization_id and a.account_id = o.account_id
-join action_states s on s.account_id = o.account_id and s.intent_id = o.order_id and s.seq = 1
-where o.standing <> 'CLOSED' and a.broker = :broker and a.slot = any(:slots::smallint[]) and s.state <> 'QUEUED';
+-- Accounts with an order that the broker may have. Each account's open orders are looked up in its own index.
+select a.organization_id, a.account_id, a.broker, a.slot
+from accounts a
+where a.broker = :broker and a.slot = any(:slots::smallint[])
+    and exists (
+        select 1
+        from (
+            select o.order_id from orders o
+            where o.account_id = a.account_id and o.standing <> 'CLOSED'
+            order by o.account_id, o.order_id
+            offset 0
+        ) o
+        cross join lateral (
+            select s.state from action_states s
+            where s.account_id = a.account_id and s.intent_id = o.order_id and s.seq = 1
+            limit 1
+        ) s
+        where s.state <> 'QUEUED'
+    );

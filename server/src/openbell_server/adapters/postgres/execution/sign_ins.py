@@ -1,7 +1,8 @@
 """Reads credentials for signing in at brokers, and records the brokers' answers and the state of their feeds."""
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -35,6 +36,14 @@ _queries = named_queries.load("sign_ins")
 _feed_queries = named_queries.load("broker_feeds")
 
 
+@dataclass(slots=True)
+class _BrokerLookUp:
+    """Brokers to look up with the next statement."""
+
+    asked: set[str] = field(default_factory=set)
+    reading: asyncio.Future[set[str]] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class PostgresSessionStore(PostgresStore):
     """Implements SessionStore."""
@@ -42,6 +51,7 @@ class PostgresSessionStore(PostgresStore):
     role: ClassVar[Role] = Role.EXECUTION
 
     ids: DatabaseClock
+    _brokers: _BrokerLookUp = field(default_factory=_BrokerLookUp, kw_only=True)
 
     async def credential_of(self, account: BrokerAccount) -> StoredCredential | None:
         row = await self._one(_queries.credential_of, account.organization_id, account.account_id)
@@ -95,8 +105,19 @@ class PostgresSessionStore(PostgresStore):
         return await self._accounts(query, slots, row_limit=ASKED_AT_ONCE_MAX)
 
     async def has_accounts_across_organizations(self, broker: str) -> bool:
-        has_accounts = _feed_queries.has_accounts_across_organizations
-        return bool(await self._one_across(Role.EXECUTOR, has_accounts, broker=broker))
+        """Concurrent callers share one statement."""
+        looking = self._brokers.reading
+        if looking is None:
+            looking = self._brokers.reading = asyncio.ensure_future(self._used_brokers())
+        self._brokers.asked.add(broker)
+        # Shielded: if one caller is cancelled, the others still get the result.
+        return broker in await asyncio.shield(looking)
+
+    async def _used_brokers(self) -> set[str]:
+        # This task starts in the next turn of the event loop, so the statement is for every look-up of this turn.
+        asked, self._brokers.asked, self._brokers.reading = self._brokers.asked, set(), None
+        used = _feed_queries.used_brokers_across_organizations
+        return {row["broker"] for row in await self._rows_across(Role.EXECUTOR, used, brokers=sorted(asked))}
 
     async def report_feed(
         self,

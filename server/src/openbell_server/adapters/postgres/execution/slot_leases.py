@@ -20,6 +20,14 @@ class PostgresLeaseStore(PostgresStore):
             await _queries.add_executor(connection, executor_id=executor_id)
 
     async def renew(self, executor_id: UUID, seconds: float) -> tuple[set[int], int]:
+        renewed = await self._one_across(
+            Role.EXECUTOR, _queries.renew_registered, executor_id=executor_id, seconds=seconds
+        )
+        if renewed is not None:
+            return set(renewed["slots"]), renewed["alive"]
+        return await self._register_again(executor_id, seconds)
+
+    async def _register_again(self, executor_id: UUID, seconds: float) -> tuple[set[int], int]:
         async with transaction(self.pool, Role.EXECUTOR) as connection:
             await _queries.remove_expired_executors(connection)
             # In this order: the run that deleted our row has added its own row in the same transaction.

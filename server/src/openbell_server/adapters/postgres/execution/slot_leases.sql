@@ -23,6 +23,27 @@ delete from executors where seen_at < clock_timestamp() - interval '1 minute';
 -- name: count_executors(seconds)$
 select count(*) from executors where seen_at > clock_timestamp() - make_interval(secs => :seconds);
 
+-- name: renew_registered(executor_id, seconds)^
+-- In one statement, what the others do one after the other for an executor that is registered.
+with expired as (
+    delete from executors
+    where seen_at < clock_timestamp() - interval '1 minute' and executor_id <> :executor_id
+),
+registered as (
+    update executors set seen_at = clock_timestamp() where executor_id = :executor_id returning executor_id
+),
+renewed as (
+    update slot_leases l set held_until = clock_timestamp() + make_interval(secs => :seconds)
+    from registered r where l.holder = r.executor_id
+    returning l.slot
+)
+select array(select slot from renewed) as slots,
+    (
+        select 1 + count(*) from executors
+        where executor_id <> :executor_id and seen_at > clock_timestamp() - make_interval(secs => :seconds)
+    ) as alive
+from registered;
+
 -- name: renew(executor_id, seconds)
 update slot_leases set held_until = clock_timestamp() + make_interval(secs => :seconds)
 where holder = :executor_id

@@ -86,7 +86,10 @@ class PostgresTickStore:
     pool: Pool
 
     async def door_terms_across_organizations(self, account_ids: Collection[AccountId]) -> dict[AccountId, DoorTerms]:
-        rows = [row async for row in _queries.door_terms_across_organizations(self.pool, account_ids=list(account_ids))]
+        async with acquire_clean(self.pool) as connection:
+            rows = [
+                row async for row in _queries.door_terms_across_organizations(connection, account_ids=list(account_ids))
+            ]
         return {
             row["account_id"]: DoorTerms(
                 organization_epoch=row["organization_epoch"],
@@ -106,7 +109,7 @@ class PostgresTickStore:
             **_columns(EXECUTION, _execution_rows(units)),
             **_columns(EVENT, _event_rows(units)),
             **_columns(DOOR, map(_door_row, doors)),
-            "p_slots": list(slots),
+            "p_slots": named_queries.array_of_numbers(slots),
             "p_attempt_id": attempt_id,
         }
         async with acquire_clean(self.pool) as connection:

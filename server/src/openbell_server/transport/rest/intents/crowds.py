@@ -10,22 +10,27 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from openbell_server.application.intents.group_commit import overload
 from openbell_server.domain.errors import CODES
+from openbell_server.domain.identifiers import AccountId
 from openbell_server.transport.rest.entry import NO_SNIFF, NO_STORE, ObserveRequest, request_id_of
 from openbell_server.transport.rest.errors import problem_body, status_headers
-from openbell_server.transport.rest.intents.submit_fast_path import TEMPLATE, match_fast_path
+from openbell_server.transport.rest.intents.submit_fast_path import COMMANDED, TEMPLATE, match_fast_path
 
 LOG_SECONDS: Final = 1.0
 
 
-def refuse_crowds(app: ASGIApp, is_crowded: Callable[[], bool], observe: ObserveRequest) -> ASGIApp:
-    """Refuse every command but cancels while it is crowded; one line a second is logged about all of them."""
+def refuse_crowds(app: ASGIApp, is_crowded: Callable[[AccountId], bool], observe: ObserveRequest) -> ASGIApp:
+    """Refuse commands of crowded accounts, cancels excepted; one line a second is logged about all of them.
+
+    Adds COMMANDED to the scope.
+    """
     log = structlog.get_logger()
     refused, logged_at = 0, time.monotonic()
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal refused, logged_at
         plain = cast("MutableMapping[str, Any]", scope)
-        if not is_crowded() or plain["type"] != "http" or match_fast_path(plain) is None:
+        account_id = plain[COMMANDED] = match_fast_path(plain) if plain["type"] == "http" else None
+        if account_id is None or not is_crowded(account_id):
             await app(scope, receive, send)
             return
         begun = time.monotonic()

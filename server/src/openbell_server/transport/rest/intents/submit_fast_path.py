@@ -74,6 +74,10 @@ class _PlainRequest:
             yield message.get("body", b"")
 
 
+# In the scope of a request: what match_fast_path returned for it.
+COMMANDED: Final = "openbell.commanded_account"
+
+
 def match_fast_path(scope: MutableMapping[str, Any]) -> AccountId | None:
     """The account of the command, or None if the request must take the normal route."""
     if scope["method"] != "POST" or scope["query_string"]:

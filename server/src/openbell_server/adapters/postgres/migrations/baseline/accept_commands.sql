@@ -116,10 +116,17 @@ begin
                             o.control_epoch is distinct from i.organization_epoch
                             or c.control_epoch is distinct from i.account_epoch
                         ) then 'STALE_CONTROLS'
+                        when (
+                            i.action_type in ('CREATE', 'REPLACE', 'CANCEL')
+                            and i.principal_type in ('API_KEY', 'USER', 'SERVICE', 'SYSTEM')
+                        ) is not true then 'INVALID'
                         when i.action_type = 'CREATE' and (
-                            x.order_id is not null or i.symbol !~ '^[A-Z0-9./:_-]{1,32}$'
-                        ) is not false then 'INVALID'
-                        when i.action_type <> 'CANCEL' and (
+                            x.order_id is null and are_order_terms(
+                                i.symbol, i.order_side, i.order_type, i.quantity, i.limit_price, i.stop_price,
+                                i.client_reference_id
+                            )
+                        ) is not true then 'INVALID'
+                        when i.action_type = 'REPLACE' and (
                             not i.quantity > 0
                             or (i.order_type in ('LIMIT', 'STOP_LIMIT')) <> (coalesce(i.limit_price, 0) > 0)
                             or (i.order_type in ('STOP', 'STOP_LIMIT')) <> (coalesce(i.stop_price, 0) > 0)
@@ -139,12 +146,12 @@ begin
                     end as status
                 from unnest(
                     p_action_id, p_intent_id, p_organization_id, p_account_id, p_action_type, p_idempotency_key,
-                    p_organization_epoch, p_account_epoch, p_symbol, p_order_type, p_quantity, p_limit_price, p_stop_price,
-                    p_principal_type, p_principal_id, p_own_only
+                    p_organization_epoch, p_account_epoch, p_symbol, p_order_side, p_order_type, p_quantity, p_limit_price,
+                    p_stop_price, p_client_reference_id, p_principal_type, p_principal_id, p_own_only
                 ) with ordinality i (
                     action_id, intent_id, organization_id, account_id, action_type, idempotency_key,
-                    organization_epoch, account_epoch, symbol, order_type, quantity, limit_price, stop_price,
-                    principal_type, principal_id, own_only, ord
+                    organization_epoch, account_epoch, symbol, order_side, order_type, quantity, limit_price,
+                    stop_price, client_reference_id, principal_type, principal_id, own_only, ord
                 )
                 left join account_counters c
                     on c.account_id = i.account_id and c.organization_id = i.organization_id

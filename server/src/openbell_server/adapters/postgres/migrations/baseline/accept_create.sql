@@ -60,10 +60,11 @@ begin
         or v_account.control_epoch is distinct from p_account_epoch then
         status := 'STALE_CONTROLS';
     elsif (
-        p_symbol !~ '^[A-Z0-9./:_-]{1,32}$' or not p_quantity > 0
-        or (p_order_type in ('LIMIT', 'STOP_LIMIT')) <> (coalesce(p_limit_price, 0) > 0)
-        or (p_order_type in ('STOP', 'STOP_LIMIT')) <> (coalesce(p_stop_price, 0) > 0)
-    ) is not false then
+        are_order_terms(
+            p_symbol, p_order_side, p_order_type, p_quantity, p_limit_price, p_stop_price, p_client_reference_id
+        )
+        and p_principal_type in ('API_KEY', 'USER', 'SERVICE', 'SYSTEM')
+    ) is not true then
         status := 'INVALID';
     else
         insert into orders (

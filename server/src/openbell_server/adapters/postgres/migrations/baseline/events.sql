@@ -90,7 +90,7 @@ create table intent_outbox (
     check ((status in ('completed', 'failed')) = (resolved_at is not null))
 ) with (fillfactor = 45);
 comment on table intent_outbox is
-    'The queue that notifies executors of accepted actions. A row has no payload: the executor reads the action.';
+    'The queue that notifies executors of accepted actions. A row has no payload: the executor reads the action. A row whose action has been taken up is completed without being published.';
 create index intent_outbox_unresolved on intent_outbox (outbox_id) where resolved_at is null;
 call protect_tenant_table('intent_outbox');
 grant select, insert on intent_outbox to openbell_writer;

@@ -1,26 +1,61 @@
 -- Execution: orders, the state of their actions, their fills at the broker, and positions.
 
+-- The terms that an order may have. Not a CHECK constraint, as the next two are none: PostgreSQL reads and prepares those of
+-- a table again for each statement, which was a sixth of the cost of a command. The functions that write for everybody,
+-- accept_commands and work_tick, compare these conditions, and a policy does for the one role that writes by itself.
+create function are_order_terms(
+    symbol text, order_side text, order_type text, quantity numeric, limit_price numeric, stop_price numeric,
+    client_reference_id text
+) returns boolean language sql immutable parallel safe as $$
+    select symbol ~ '^[A-Z0-9./:_-]{1,32}$' and order_side in ('BUY', 'SELL', 'SELL_SHORT')
+        and order_type in ('MARKET', 'LIMIT', 'STOP', 'STOP_LIMIT') and quantity > 0
+        and (order_type in ('LIMIT', 'STOP_LIMIT')) = (limit_price is not null)
+        and (order_type in ('STOP', 'STOP_LIMIT')) = (stop_price is not null)
+        and coalesce(limit_price > 0, true) and coalesce(stop_price > 0, true)
+        and coalesce(length(client_reference_id) <= 128, true)
+$$;
+-- What an order may be at the broker.
+create function is_order_state(
+    filled_quantity numeric, standing text, close_reason text, pending text, certainty text
+) returns boolean language sql immutable parallel safe as $$
+    select filled_quantity >= 0 and standing in ('NONE', 'WORKING', 'CLOSED')
+        and pending in ('NONE', 'NEW', 'REPLACE', 'CANCEL') and certainty in ('CONFIRMED', 'UNKNOWN')
+        and (standing = 'CLOSED') = (close_reason is not null)
+        and coalesce(
+            close_reason in ('FILLED', 'CANCELED', 'EXPIRED', 'REJECTED', 'SKIPPED', 'FAILED', 'RECONCILED_OUT'), true
+        )
+        and (standing <> 'CLOSED' or (pending = 'NONE' and certainty = 'CONFIRMED'))
+$$;
+-- The states of an action, and what is known in each of them.
+create function is_action_state(
+    state text, attempt_id uuid, send_started_at timestamptz, unknown_since timestamptz, settled_at timestamptz
+) returns boolean language sql immutable parallel safe as $$
+    select state in ('QUEUED', 'DISPATCHING', 'SENT', 'UNKNOWN', 'ACKED', 'REFUSED', 'SKIPPED', 'FAILED', 'ABANDONED')
+        and (settled_at is not null) = (state in ('ACKED', 'REFUSED', 'SKIPPED', 'FAILED', 'ABANDONED'))
+        and (send_started_at is null) = (state in ('QUEUED', 'SKIPPED'))
+        and (attempt_id is null) = (send_started_at is null)
+        and (state <> 'UNKNOWN' or unknown_since is not null)
+$$;
+
 create table orders (
     organization_id uuid not null,
     account_id uuid not null,
     order_id uuid not null,
-    symbol text not null check (symbol ~ '^[A-Z0-9./:_-]{1,32}$'),
-    order_side text not null check (order_side in ('BUY', 'SELL', 'SELL_SHORT')),
-    order_type text not null check (order_type in ('MARKET', 'LIMIT', 'STOP', 'STOP_LIMIT')),
+    symbol text not null,
+    order_side text not null,
+    order_type text not null,
     route_strategy text not null,
-    quantity numeric not null check (quantity > 0),
-    limit_price numeric check (limit_price > 0),
-    stop_price numeric check (stop_price > 0),
+    quantity numeric not null,
+    limit_price numeric,
+    stop_price numeric,
     time_in_force text not null,
-    client_reference_id text check (length(client_reference_id) <= 128),
-    filled_quantity numeric not null default 0 check (filled_quantity >= 0),
+    client_reference_id text,
+    filled_quantity numeric not null default 0,
     filled_value numeric not null default 0,
-    standing text not null default 'NONE' check (standing in ('NONE', 'WORKING', 'CLOSED')),
-    close_reason text check (
-        close_reason in ('FILLED', 'CANCELED', 'EXPIRED', 'REJECTED', 'SKIPPED', 'FAILED', 'RECONCILED_OUT')
-    ),
-    pending text not null default 'NEW' check (pending in ('NONE', 'NEW', 'REPLACE', 'CANCEL')),
-    certainty text not null default 'CONFIRMED' check (certainty in ('CONFIRMED', 'UNKNOWN')),
+    standing text not null default 'NONE',
+    close_reason text,
+    pending text not null default 'NEW',
+    certainty text not null default 'CONFIRMED',
     broker_order_ids text[] not null default '{}',
     triggered boolean not null default false,
     terms_version integer not null default 1,
@@ -35,11 +70,7 @@ create table orders (
     version integer not null default 1,
     created_at timestamptz not null,
     updated_at timestamptz not null,
-    primary key (organization_id, account_id, order_id),
-    check ((order_type in ('LIMIT', 'STOP_LIMIT')) = (limit_price is not null)),
-    check ((order_type in ('STOP', 'STOP_LIMIT')) = (stop_price is not null)),
-    check ((standing = 'CLOSED') = (close_reason is not null)),
-    check (standing <> 'CLOSED' or (pending = 'NONE' and certainty = 'CONFIRMED'))
+    primary key (organization_id, account_id, order_id)
 ) with (fillfactor = 80);
 comment on table orders is 'The order of each intent, as facts: its terms, its fills and its state at the broker. Its id is the intent''s.';
 create index orders_open on orders (account_id, order_id) where standing <> 'CLOSED';
@@ -49,6 +80,10 @@ create index orders_named_by_broker on orders using gin (broker_order_ids) where
 call protect_tenant_table('orders');
 grant select on orders to openbell_reader;
 grant update on orders to openbell_execution;
+create policy valid_only on orders as restrictive for update to openbell_execution with check (
+    are_order_terms(symbol, order_side, order_type, quantity, limit_price, stop_price, client_reference_id)
+    and is_order_state(filled_quantity, standing, close_reason, pending, certainty)
+);
 grant select, insert, update on orders to openbell_writer;
 create policy accept_step on orders to openbell_writer using (true);
 grant select (organization_id, account_id, order_id, standing, created_at) on orders to openbell_executor;
@@ -63,9 +98,7 @@ create table action_states (
     action_no bigint not null,
     action_type text not null,
     slot smallint not null,
-    state text not null check (
-        state in ('QUEUED', 'DISPATCHING', 'SENT', 'UNKNOWN', 'ACKED', 'REFUSED', 'SKIPPED', 'FAILED', 'ABANDONED')
-    ),
+    state text not null,
     -- Which attempt passed the door, and when by the database's clock; set once.
     attempt_id uuid,
     send_started_at timestamptz,
@@ -86,11 +119,7 @@ create table action_states (
     queued_at timestamptz not null,
     updated_at timestamptz not null,
     settled_at timestamptz,
-    primary key (account_id, action_id),
-    check ((settled_at is not null) = (state in ('ACKED', 'REFUSED', 'SKIPPED', 'FAILED', 'ABANDONED'))),
-    check ((send_started_at is null) = (state in ('QUEUED', 'SKIPPED'))),
-    check ((attempt_id is null) = (send_started_at is null)),
-    check (state <> 'UNKNOWN' or unknown_since is not null)
+    primary key (account_id, action_id)
 ) with (fillfactor = 50);
 comment on table action_states is
     'The current state of each action; the action itself is append-only. QUEUED to DISPATCHING is the door.';
@@ -103,8 +132,12 @@ create unique index action_states_known_as on action_states (account_id, known_a
 create index action_states_flagged on action_states (account_id) where flagged_at is not null and settled_at is null;
 call protect_tenant_table('action_states');
 grant select on action_states to openbell_reader;
+grant select (account_id, action_id, state) on action_states to openbell_relay;
+create policy relay on action_states for select to openbell_relay using (true);
 grant update (deadline) on action_states to openbell_tenant;
 grant update on action_states to openbell_execution;
+create policy valid_only on action_states as restrictive for update to openbell_execution
+    with check (is_action_state(state, attempt_id, send_started_at, unknown_since, settled_at));
 grant select, insert on action_states to openbell_writer;
 create policy accept_step on action_states to openbell_writer using (true);
 grant select (
@@ -112,7 +145,9 @@ grant select (
     flagged_at, known_as, updated_at, settled_at, probes
 ) on action_states to openbell_executor;
 create policy find_work on action_states for select to openbell_executor using (true);
-grant select (state, settled_at, unknown_since, flagged_at) on action_states to openbell_health;
+grant select (
+    organization_id, account_id, action_no, state, queued_at, settled_at, unknown_since, flagged_at
+) on action_states to openbell_health;
 create policy health on action_states for select to openbell_health using (true);
 -- Operators see which actions are in doubt, and of which organization; never the terms of the order.
 grant select (
@@ -121,13 +156,20 @@ grant select (
 ) on action_states to openbell_operator;
 create policy list_actions on action_states for select to openbell_operator using (true);
 
--- An action with its state, its order, and the action whose client order id the broker knows the order by.
+-- An action with its state, its order, and the action whose client order id the broker knows the order by. Each `limit 1`
+-- forces a look-up by the whole key: a plan that was made while an account had few rows would join all that it has later.
 create view tracked_actions with (security_invoker = true) as
 select s.organization_id, s.account_id, s.action_id, s.intent_id, s.seq, s.action_no, s.action_type, s.state, s.attempt_id,
     s.send_started_at, s.probes, s.settled_at, coalesce(first.known_as, first.action_id) as order_action_id,
-    exists (
-        select 1 from action_states e
-        where e.account_id = s.account_id and e.intent_id = s.intent_id and e.seq < s.seq and e.settled_at is null
+    s.seq > 1 and exists (
+        select 1 from (
+            -- Apart from settled_at, so that the planner does not read all unsettled actions of the account instead.
+            select e.settled_at from action_states e
+            where e.account_id = s.account_id and e.intent_id = s.intent_id and e.seq < s.seq
+            order by e.intent_id, e.seq
+            offset 0
+        ) earlier
+        where earlier.settled_at is null
     ) as earlier_unsettled,
     o.quantity, o.filled_quantity, o.filled_value, o.standing, o.close_reason, o.pending, o.certainty,
     o.broker_order_ids, o.symbol, o.order_side, o.order_type, o.route_strategy, o.limit_price, o.stop_price,
@@ -135,10 +177,29 @@ select s.organization_id, s.account_id, s.action_id, s.intent_id, s.seq, s.actio
     s.unknown_since, s.resends, s.flagged_at, o.triggered, o.terms_version, o.highest_quantity, o.busted_quantity,
     o.executions_changed, o.ended, o.ended_filled
 from action_states s
-join orders o
-    on o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
-join action_states first on first.account_id = s.account_id and first.intent_id = s.intent_id and first.seq = 1;
+cross join lateral (
+    select * from orders o
+    where o.organization_id = s.organization_id and o.account_id = s.account_id and o.order_id = s.intent_id
+    limit 1
+) o
+cross join lateral (
+    select f.action_id, f.known_as from action_states f
+    where f.account_id = s.account_id and f.intent_id = s.intent_id and f.seq = 1
+    limit 1
+) first;
 grant select on tracked_actions to openbell_reader;
+
+-- The CREATE actions of open orders. By account alone, whose index has only open orders; the organization is compared by
+-- the row's policy and by every reader of the view.
+create view open_orders with (security_invoker = true) as
+select t.*, w.updated_at
+from (select account_id, order_id, updated_at from orders where standing <> 'CLOSED') w
+cross join lateral (
+    select * from tracked_actions t
+    where t.account_id = w.account_id and t.intent_id = w.order_id and t.seq = 1
+    limit 1
+) t;
+grant select on open_orders to openbell_reader;
 
 create table executions (
     organization_id uuid not null,
@@ -149,8 +210,9 @@ create table executions (
     price numeric not null check (price > 0),
     executed_at timestamptz not null,
     recorded_at timestamptz not null,
-    primary key (account_id, execution_id),
-    foreign key (organization_id, account_id, order_id) references orders
+    -- No foreign key: its check is a statement of its own for each row. work_tick takes the order from its unit; others are
+    -- held to it by a policy. Orders are never deleted.
+    primary key (account_id, execution_id)
 );
 comment on table executions is 'Fills that brokers reported. Append-only.';
 -- Not the account first: on a table without statistics the planner would use it for look-ups by execution.
@@ -161,6 +223,13 @@ create trigger append_only before update or delete or truncate on executions
 call protect_tenant_table('executions');
 grant select on executions to openbell_tenant;
 grant select, insert on executions to openbell_execution;
+create policy of_an_order on executions as restrictive for insert to openbell_execution with check (
+    exists (
+        select 1 from orders o
+        where o.organization_id = executions.organization_id and o.account_id = executions.account_id
+            and o.order_id = executions.order_id
+    )
+);
 
 create table execution_changes (
     organization_id uuid not null,
@@ -207,8 +276,8 @@ create table position_changes (
     change numeric not null check (change <> 0),
     quantity numeric not null,
     changed_at timestamptz not null,
-    primary key (account_id, change_no),
-    foreign key (organization_id, account_id) references accounts
+    -- No foreign key: the policy own_account does the same for everybody but work_tick.
+    primary key (account_id, change_no)
 );
 comment on table position_changes is 'Each change of a position, its cause and the position after it. Append-only.';
 create index position_changes_of_symbol on position_changes (account_id, symbol, change_no);

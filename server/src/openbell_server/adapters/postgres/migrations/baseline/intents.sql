@@ -1,6 +1,7 @@
 -- Intents: what callers submitted, in order, with a receipt of each decision. Rows that only accept_commands writes have no
 -- foreign keys: the function takes each from the row that it refers to, under the account's lock, and nothing of them is
--- ever deleted. A check per row would lock rows that are there anyway, and cost more than the row.
+-- ever deleted. A check per row would lock rows that are there anyway, and cost more than the row. For the same reason
+-- intent_actions has no CHECK constraints: they would repeat what accept_commands decides.
 
 -- The low fill factor keeps the many updates of a row on one page. At 15 % every reader found dead rows to remove.
 create table account_counters (
@@ -65,12 +66,12 @@ create table intent_actions (
     organization_id uuid not null,
     account_id uuid not null,
     intent_id uuid not null,
-    seq integer not null check (seq > 0),
+    seq integer not null,
     action_id uuid not null,
     action_no bigint not null,
     -- The first action number of the batch that this action was accepted with: the chain takes one step per batch.
-    chained_from bigint not null check (chained_from <= action_no),
-    action_type text not null check (action_type in ('CREATE', 'REPLACE', 'CANCEL')),
+    chained_from bigint not null,
+    action_type text not null,
     symbol text not null,
     order_side text not null,
     order_type text not null,
@@ -80,14 +81,13 @@ create table intent_actions (
     stop_price numeric,
     time_in_force text not null,
     client_reference_id text,
-    principal_type text not null check (principal_type in ('API_KEY', 'USER', 'SERVICE', 'SYSTEM')),
+    principal_type text not null,
     principal_id text not null,
     receipt_id uuid not null,
     created_at timestamptz not null,
-    hash bytea not null check (octet_length(hash) = 32),
+    hash bytea not null,
     primary key (organization_id, account_id, intent_id, seq),
-    unique (organization_id, account_id, action_no),
-    check ((action_type = 'CREATE') = (seq = 1))
+    unique (organization_id, account_id, action_no)
 );
 comment on table intent_actions is
     'Every accepted command with a full snapshot of its order''s terms. Append-only and chained by hash.';

@@ -23,11 +23,11 @@ create policy accept_step on intent_counts to openbell_writer using (true);
 create table intent_counted (
     organization_id uuid not null,
     account_id uuid primary key,
-    -- All actions up to this number are in the counts, and none after it.
+    -- All actions up to this number and their outcomes are in the counts, and none after it.
     actions_to bigint not null
 ) with (fillfactor = 50);
 comment on table intent_counted is
-    'Up to which number an account''s actions are in the counts. Later ones, fewer than 64, are read from intent_actions.';
+    'Up to which number an account''s actions and their outcomes are in the counts. Later ones, fewer than 64, are read where they are recorded.';
 call protect_tenant_table('intent_counted');
 grant select on intent_counted to openbell_tenant;
 grant select, insert, update on intent_counted to openbell_writer;
@@ -40,7 +40,7 @@ $$ select least(120, ceil(4 * ln(greatest(1, extract(epoch from waited)::float8 
 -- The value under which an outcome is counted. Not concat_ws, which is not immutable: it would be planned for each outcome.
 create function outcome_value(state text, queued_at timestamptz, send_started_at timestamptz) returns text
     language sql immutable parallel safe as
-$$ select state || coalesce(' ' || openbell.latency_step(send_started_at - queued_at), '') $$;
+$$ select state || coalesce(' ' || openbell.latency_step(send_started_at - queued_at)::text, '') $$;
 
 -- The spans in which a moment is counted; one that a short span no longer covers is counted in the longer ones only.
 create function spans_of(moment timestamptz) returns table (span text, starts_at timestamptz)
@@ -90,17 +90,30 @@ begin
     end if;
 end $$;
 
--- Counts an account's actions once for 64 of them: counting each was the largest part of the cost of a command. The update
--- of the account's row holds the account's lock, so no action is counted twice.
+-- Counts an account's actions, and the outcomes that they have by then, once for 64 actions: counting each was the largest
+-- part of the cost of a command. The update of the account's row holds the account's lock, as does what settles an
+-- action, so nothing is counted twice.
 create function count_actions_so_far() returns trigger language plpgsql as $$
 begin
     perform add_intent_counts(
-        array_agg(a.organization_id), array_agg(a.account_id), array_agg(a.created_at), array_agg('ACTION'::text),
-        array_agg(concat_ws(' ', a.symbol, a.order_side, a.action_type)), array_agg(1::bigint)
+        array_agg(new.organization_id), array_agg(new.account_id), array_agg(f.moment), array_agg(f.dimension),
+        array_agg(f.value), array_agg(1::bigint)
     )
-    from intent_actions a
-    where a.organization_id = new.organization_id and a.account_id = new.account_id and a.action_no <= new.action_no
-        and a.action_no > coalesce((select t.actions_to from intent_counted t where t.account_id = new.account_id), 0);
+    from (
+        with uncounted as materialized (
+            select a.action_id, a.created_at, concat_ws(' ', a.symbol, a.order_side, a.action_type) as value
+            from intent_actions a
+            where a.organization_id = new.organization_id and a.account_id = new.account_id
+                and a.action_no <= new.action_no and a.action_no > coalesce(
+                    (select t.actions_to from intent_counted t where t.account_id = new.account_id), 0
+                )
+        )
+        select u.created_at as moment, 'ACTION' as dimension, u.value from uncounted u
+        union all
+        select s.queued_at, 'OUTCOME', outcome_value(s.state, s.queued_at, s.send_started_at)
+        from uncounted u
+        join action_states s on s.account_id = new.account_id and s.action_id = u.action_id and s.settled_at is not null
+    ) f;
     insert into intent_counted (organization_id, account_id, actions_to)
     values (new.organization_id, new.account_id, new.action_no)
     on conflict (account_id) do update set actions_to = excluded.actions_to;
@@ -110,12 +123,20 @@ call run_as('openbell_writer', 'count_actions_so_far', current_user);
 create trigger count_actions after update of action_no on account_counters
     for each row when (new.action_no / 64 > old.action_no / 64) execute function count_actions_so_far();
 
--- Counts one outcome without arrays: a statement over arrays costs more to start than three rows cost to write.
+-- Counts one outcome of an action that is in the counts already; later ones are counted with their actions. Without arrays: a
+-- statement over arrays costs more to start than three rows cost to write.
 create function count_outcome() returns trigger language plpgsql as $$
 declare
-    v_minute timestamptz := date_trunc('minute', new.queued_at, 'UTC');
-    v_value text := outcome_value(new.state, new.queued_at, new.send_started_at);
+    v_minute timestamptz;
+    v_value text;
 begin
+    if not exists (
+        select 1 from intent_counted t where t.account_id = new.account_id and t.actions_to >= new.action_no
+    ) then
+        return null;
+    end if;
+    v_minute := date_trunc('minute', new.queued_at, 'UTC');
+    v_value := outcome_value(new.state, new.queued_at, new.send_started_at);
     -- Spans that are too old are removed when the account's actions are counted.
     if v_minute > now() - interval '62 minutes' then
         insert into intent_counts as c (organization_id, account_id, span, starts_at, dimension, value, count)

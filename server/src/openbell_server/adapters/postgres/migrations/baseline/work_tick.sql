@@ -89,7 +89,11 @@ declare
     -- is large; a row's place leaves it no choice. Nobody moves the rows while their account is locked.
     v_action_row tid[];
     v_order_row tid[];
-    v_count bigint;
+    -- How many rows the units change: of actions, and of orders.
+    v_actions bigint;
+    v_orders bigint;
+    v_is_valid boolean;
+    v_is_complete boolean;
 begin
     -- 1. Locks: those of rules first, then the accounts in id order, as every other transaction takes them. Each is a
     --    statement of its own, so that later statements see what the last holder committed.
@@ -102,9 +106,8 @@ begin
     end if;
     perform 1
     from (
-        select n.organization_id, n.account_id from unnest(u_organization_id, u_account_id) n (organization_id, account_id)
-        union
-        select n.organization_id, n.account_id from unnest(d_organization_id, d_account_id) n (organization_id, account_id)
+        select distinct n.organization_id, n.account_id
+        from unnest(u_organization_id || d_organization_id, u_account_id || d_account_id) n (organization_id, account_id)
     ) n
     join account_counters c on c.account_id = n.account_id and c.organization_id = n.organization_id
         and c.slot = any (p_slots)
@@ -112,77 +115,93 @@ begin
     v_now := clock_timestamp();
 
     if cardinality(u_account_id) > 0 then
-        -- 2. One read decides every unit.
-        select array_agg(x.unit) into v_seen
-        from unnest(x_unit, x_execution_id) x (unit, execution_id)
-        cross join lateral (
-            select 1 from executions e
-            where e.account_id = u_account_id[x.unit] and e.execution_id = x.execution_id limit 1
-        ) e;
-        select array_agg(
-            case when s.state = u.previous and s.attempt_id = u.attempt_id
-                and s.organization_id = u.organization_id and s.slot = any (p_slots)
-                and o.version = u.version and u.place = 1 and (v_seen is null or not u.ord = any (v_seen))
-                then 'WRITTEN' else 'CHANGED' end
-            order by u.ord
-        ), array_agg(s.row order by u.ord), array_agg(o.row order by u.ord)
-        into v_status, v_action_row, v_order_row
-        from (
-            select u.*, row_number() over (partition by u.account_id, u.intent_id order by u.ord) as place
-            from unnest(u_organization_id, u_account_id, u_intent_id, u_action_id, u_attempt_id, u_version, u_previous)
-                with ordinality
-                u (organization_id, account_id, intent_id, action_id, attempt_id, version, previous, ord)
-        ) u
-        left join lateral (
-            select s.ctid as row, s.organization_id, s.attempt_id, s.state, s.slot from action_states s
-            -- By all columns of both keys, whichever the planner uses.
-            where s.account_id = u.account_id and s.action_id = u.action_id and s.intent_id = u.intent_id and s.seq = 1
-            limit 1
-        ) s on true
-        left join lateral (
-            select o.ctid as row, o.version from orders o
-            where o.organization_id = u.organization_id and o.account_id = u.account_id and o.order_id = u.intent_id limit 1
-        ) o on true;
-
-        -- 3. Write: one statement per table.
-        update action_states s
-        set state = u.state, reason_code = u.reason_code, broker_code = u.broker_code,
-            broker_text = left(u.broker_text, 500),
-            unknown_since = case when u.state = 'UNKNOWN' then v_now else s.unknown_since end,
-            settled_at = case when u.settles then v_now end, updated_at = v_now
-        from unnest(
-            v_status, v_action_row, u_previous, u_state, u_settles, u_reason_code, u_broker_code, u_broker_text
-        ) u (status, row, previous, state, settles, reason_code, broker_code, broker_text)
-        where u.status = 'WRITTEN' and u.state <> u.previous and s.ctid = u.row;
-        get diagnostics v_count = row_count;
-        if v_count <> (
-            select count(*) from unnest(v_status, u_previous, u_state) u (status, previous, state)
-            where u.status = 'WRITTEN' and u.state <> u.previous
-        ) then
-            raise exception 'an action of a locked account was moved';
-        end if;
-
-        update orders o
-        set filled_quantity = u.filled_quantity, filled_value = u.filled_value, standing = u.standing,
-            close_reason = u.close_reason, pending = u.pending, certainty = u.certainty,
-            broker_order_ids = u.broker_order_ids::text[], version = o.version + 1, updated_at = v_now
-        from unnest(
-            v_status, v_order_row, u_saves_order, u_filled_quantity, u_filled_value, u_standing, u_close_reason, u_pending,
-            u_certainty, u_broker_order_ids
-        ) u (
-            status, row, saves_order, filled_quantity, filled_value, standing, close_reason, pending, certainty,
-            broker_order_ids
-        )
-        where u.status = 'WRITTEN' and u.saves_order and o.ctid = u.row;
-        get diagnostics v_count = row_count;
-        if v_count <> (
-            select count(*) from unnest(v_status, u_saves_order) u (status, saves_order)
-            where u.status = 'WRITTEN' and u.saves_order
-        ) then
-            raise exception 'an order of a locked account was moved';
-        end if;
-
+        -- 2. One read decides every unit, and how many rows will be written.
         if cardinality(x_unit) > 0 then
+            select array_agg(x.unit) into v_seen
+            from unnest(x_unit, x_execution_id) x (unit, execution_id)
+            cross join lateral (
+                select 1 from executions e
+                where e.account_id = u_account_id[x.unit] and e.execution_id = x.execution_id limit 1
+            ) e;
+        end if;
+        select array_agg(d.status), array_agg(d.action_row), array_agg(d.order_row),
+            count(*) filter (where d.status = 'WRITTEN' and d.state <> d.previous),
+            count(*) filter (where d.status = 'WRITTEN' and d.saves_order),
+            bool_and(d.is_valid) filter (where d.status = 'WRITTEN')
+        into v_status, v_action_row, v_order_row, v_actions, v_orders, v_is_valid
+        from (
+            select u.previous, u.state, u.saves_order, s.row as action_row, o.row as order_row,
+                case when s.state = u.previous and s.attempt_id = u.attempt_id
+                    and s.organization_id = u.organization_id and s.slot = any (p_slots)
+                    and o.version = u.version and u.place = 1 and (v_seen is null or not u.ord = any (v_seen))
+                    then 'WRITTEN' else 'CHANGED' end as status,
+                -- What was sent has an attempt, so its state is neither QUEUED nor SKIPPED.
+                coalesce(
+                    u.state not in ('QUEUED', 'SKIPPED')
+                    and is_action_state(u.state, u.attempt_id, v_now, v_now, case when u.settles then v_now end)
+                    and is_order_state(u.filled_quantity, u.standing, u.close_reason, u.pending, u.certainty),
+                    false
+                ) as is_valid
+            from (
+                select u.*, row_number() over (partition by u.account_id, u.intent_id order by u.ord) as place
+                from unnest(
+                    u_organization_id, u_account_id, u_intent_id, u_action_id, u_attempt_id, u_version, u_previous,
+                    u_state, u_settles, u_saves_order, u_filled_quantity, u_standing, u_close_reason, u_pending,
+                    u_certainty
+                ) with ordinality u (
+                    organization_id, account_id, intent_id, action_id, attempt_id, version, previous, state, settles,
+                    saves_order, filled_quantity, standing, close_reason, pending, certainty, ord
+                )
+            ) u
+            left join lateral (
+                select s.ctid as row, s.organization_id, s.attempt_id, s.state, s.slot from action_states s
+                -- By all columns of both keys, whichever the planner uses.
+                where s.account_id = u.account_id and s.action_id = u.action_id and s.intent_id = u.intent_id
+                    and s.seq = 1
+                limit 1
+            ) s on true
+            left join lateral (
+                select o.ctid as row, o.version from orders o
+                where o.organization_id = u.organization_id and o.account_id = u.account_id and o.order_id = u.intent_id
+                limit 1
+            ) o on true
+            order by u.ord
+        ) d;
+        if not v_is_valid then
+            raise exception 'a unit has an invalid state' using errcode = 'check_violation';
+        end if;
+
+        -- 3. Write, in one statement: a statement costs more to start than a row costs to write.
+        with written as materialized (
+            select u.*
+            from unnest(
+                v_status, v_action_row, v_order_row, u_organization_id, u_account_id, u_intent_id, u_previous, u_state,
+                u_settles, u_reason_code, u_broker_code, u_broker_text, u_saves_order, u_filled_quantity, u_filled_value,
+                u_standing, u_close_reason, u_pending, u_certainty, u_broker_order_ids, u_symbol, u_change
+            ) with ordinality u (
+                status, action_row, order_row, organization_id, account_id, intent_id, previous, state, settles,
+                reason_code, broker_code, broker_text, saves_order, filled_quantity, filled_value, standing, close_reason,
+                pending, certainty, broker_order_ids, symbol, change, ord
+            )
+            where u.status = 'WRITTEN'
+        ), acted as (
+            update action_states s
+            set state = u.state, reason_code = u.reason_code, broker_code = u.broker_code,
+                broker_text = left(u.broker_text, 500),
+                unknown_since = case when u.state = 'UNKNOWN' then v_now else s.unknown_since end,
+                settled_at = case when u.settles then v_now end, updated_at = v_now
+            from written u
+            where u.state <> u.previous and s.ctid = u.action_row
+            returning s.action_id
+        ), ordered as (
+            update orders o
+            set filled_quantity = u.filled_quantity, filled_value = u.filled_value, standing = u.standing,
+                close_reason = u.close_reason, pending = u.pending, certainty = u.certainty,
+                broker_order_ids = u.broker_order_ids::text[], version = o.version + 1, updated_at = v_now
+            from written u
+            where u.saves_order and o.ctid = u.order_row
+            returning o.order_id
+        ), executed as (
             insert into executions (
                 organization_id, account_id, execution_id, order_id, quantity, price, executed_at, recorded_at
             )
@@ -190,14 +209,12 @@ begin
                 x.executed_at, v_now
             from unnest(x_unit, x_execution_id, x_quantity, x_price, x_executed_at)
                 x (unit, execution_id, quantity, price, executed_at)
-            where v_status[x.unit] = 'WRITTEN';
-        end if;
-
-        with moved as materialized (
-            select u.*, sum(u.change) over (partition by u.account_id, u.symbol order by u.ord) as so_far
-            from unnest(v_status, u_organization_id, u_account_id, u_intent_id, u_symbol, u_change)
-                with ordinality u (status, organization_id, account_id, intent_id, symbol, change, ord)
-            where u.status = 'WRITTEN' and u.change is not null
+            where v_status[x.unit] = 'WRITTEN'
+        ), moved as materialized (
+            select u.organization_id, u.account_id, u.intent_id, u.symbol, u.change, u.ord,
+                sum(u.change) over (partition by u.account_id, u.symbol order by u.ord) as so_far
+            from written u
+            where u.change is not null
         ), total as (
             select m.organization_id, m.account_id, m.symbol, sum(m.change) as change from moved m group by 1, 2, 3
         ), held as (
@@ -228,18 +245,25 @@ begin
             from (select t.account_id, count(*) as events from appended t group by 1) n
             where c.account_id = n.account_id
             returning c.account_id, c.event_no - n.events as before
+        ), logged as (
+            insert into account_events (organization_id, account_id, event_no, kind, intent_id, seq, body, occurred_at)
+            select t.organization_id, t.account_id, c.before + t.number, t.kind, u_intent_id[t.unit], t.seq,
+                case when t.position is null then t.body else concat(t.body, '"', p.quantity + t.position, '"}') end, v_now
+            from appended t
+            join counted c on c.account_id = t.account_id
+            left join positioned p on p.ord = t.unit
         )
-        insert into account_events (organization_id, account_id, event_no, kind, intent_id, seq, body, occurred_at)
-        select t.organization_id, t.account_id, c.before + t.number, t.kind, u_intent_id[t.unit], t.seq,
-            case when t.position is null then t.body else concat(t.body, '"', p.quantity + t.position, '"}') end, v_now
-        from appended t
-        join counted c on c.account_id = t.account_id
-        left join positioned p on p.ord = t.unit;
+        select v_actions = (select count(*) from acted) and v_orders = (select count(*) from ordered) into v_is_complete;
+        if not v_is_complete then
+            raise exception 'an action or an order of a locked account was moved';
+        end if;
 
-        return query
-        select u.ord::integer, null::uuid, u.status, v_now, null::uuid, null::uuid, null::integer, null::text, null::text,
-            null::text, null::text, null::numeric, null::numeric, null::numeric, null::text, null::text, null::integer
-        from unnest(v_status) with ordinality u (status, ord);
+        at := v_now;
+        for unit in 1..cardinality(v_status) loop
+            ord := unit;
+            status := v_status[unit];
+            return next;
+        end loop;
     end if;
 
     -- 4. Doors, in commit order. Whatever is not a plain new order of an account in order takes the long way.
@@ -321,20 +345,19 @@ begin
             update action_states s
             set state = 'DISPATCHING', attempt_id = p_attempt_id, send_started_at = v_now, updated_at = v_now
             from queued q
-            where q.is_plain and s.ctid = q.row and s.state = 'QUEUED'
-            returning s.action_id
+            where q.is_plain and s.ctid = q.row and s.state = 'QUEUED' and p_attempt_id is not null
+            returning q.*
         )
         select q.action_no::integer, q.account_id, 'OPENED', v_now, q.action_id, q.intent_id, q.seq, q.symbol, q.order_side,
             q.order_type, q.route_strategy, q.quantity, q.limit_price, q.stop_price, q.time_in_force, q.client_reference_id,
             q.version
-        from queued q
-        where q.action_id in (select d.action_id from opened d)
+        from opened q
         union all
         select null, n.account_id, n.status, v_now, null, null, null, null, null, null, null, null, null, null, null, null, null
         from (
             select j.account_id, j.status from judged j
             union all
-            select distinct q.account_id, 'NOT_PLAIN' from queued q where not q.is_plain
+            select q.account_id, 'NOT_PLAIN' from queued q where not q.is_plain
         ) n;
     end if;
 end $$;

@@ -71,12 +71,11 @@ create or replace trigger append_only before update or truncate on account_event
 grant delete on account_events to openbell_writer;
 
 -- apart
--- The statistics: all counts, and the actions that are not in them yet.
+-- The statistics: all counts, and the actions and outcomes that are not in them yet.
 create or replace view counted_intents with (security_invoker = true) as
 select * from intent_counts
 union all
-select c.organization_id, c.account_id, s.span, s.starts_at, 'ACTION',
-    concat_ws(' ', a.symbol, a.order_side, a.action_type), 1
+select c.organization_id, c.account_id, s.span, s.starts_at, f.dimension, f.value, 1
 from account_counters c
 -- A value of its own: under row security no index is used for a comparison with an expression that might fail.
 cross join lateral (
@@ -88,5 +87,15 @@ cross join lateral (
     -- There are fewer than 64, which the planner cannot know.
     order by a.action_no desc limit 64
 ) a
-cross join lateral spans_of(a.created_at) s;
+cross join lateral (
+    select 'ACTION' as dimension, concat_ws(' ', a.symbol, a.order_side, a.action_type) as value, a.created_at as moment
+    union all
+    (
+        select 'OUTCOME', outcome_value(o.state, o.queued_at, o.send_started_at), o.queued_at
+        from action_states o
+        where o.account_id = a.account_id and o.action_id = a.action_id and o.settled_at is not null
+        limit 1
+    )
+) f
+cross join lateral spans_of(f.moment) s;
 grant select on counted_intents to openbell_tenant;

@@ -1,0 +1,1 @@
+"""Alpaca's trading API, simulated on any engine."""

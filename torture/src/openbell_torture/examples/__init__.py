@@ -1,0 +1,1 @@
+"""Bots as people write them, and the same ones fixed: each buys ten times and protects what it bought with a stop."""
