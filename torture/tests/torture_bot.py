@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 
-from openbell_exchange.faults import plan_of
 from openbell_exchange.history import History
 from openbell_torture.alpaca.application import AlpacaApplication
 from openbell_torture.alpaca.wire import key_id_of
 from openbell_torture.compare import Action, Finding, Weakness, actions_of, findings_of
+from openbell_torture.faults import plan_with
 from openbell_torture.faulty_engine import FaultyEngine
 from openbell_torture.journal import Journal
 from openbell_torture.run import ACCOUNT, Result
@@ -68,7 +68,7 @@ class Bot:
         return Result(
             command=["python", "my bot.py"],
             plan_name="lost-answers",
-            plan=plan_of(7, {}),
+            plan=plan_with(7, {}),
             seconds=self.journal.now,
             exit_code=0,
             journal=self.journal,
@@ -81,7 +81,7 @@ class Bot:
 @asynccontextmanager
 async def a_bot(**rates: float) -> AsyncIterator[Bot]:
     journal = Journal()
-    engine = FaultyEngine(plan_of(1, rates), journal.met)
+    engine = FaultyEngine(plan_with(1, rates), journal.met)
     headers = {"apca-api-key-id": KEY, "apca-api-secret-key": "secret"}
     async with (
         serving(AlpacaApplication(engine, journal)) as address,

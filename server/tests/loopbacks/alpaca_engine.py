@@ -20,7 +20,7 @@ from openbell_server.brokers.http_client import decimal_text, optional_text
 from openbell_server.brokers.paper.keys import Key, signature
 from openbell_server.brokers.paper.ledger import number_of
 from openbell_server.brokers.paper.wire import AccountBody, FeedLine, OrderPage, QuotedBody
-from openbell_torture.alpaca.engine import AccountState, Broken, Cut, HeldPosition, NewOrder
+from openbell_torture.alpaca.engine import AccountState, Broken, Cut, HeldPosition, NewOrder, RequestKind
 from openbell_torture.alpaca.wire import Caller
 
 # Alpaca has no time after which a command is void.
@@ -35,6 +35,9 @@ class PaperEngine:
     def __init__(self, client: httpx.AsyncClient, books: Books) -> None:
         self._client = client
         self._books = books
+
+    async def admit(self, kind: RequestKind) -> None:
+        """The paper broker has the faults."""
 
     async def submit(self, who: Caller, order: NewOrder) -> None:
         spec = order.spec

@@ -14,7 +14,9 @@ from proof.results import ROOT
 from proof.sabotages.patched_tree import OPTIONS
 
 SOURCE: Final = ROOT / "torture/src"
-TESTS: Final = tuple(f"torture/tests/test_{name}.py" for name in ("compare", "journal", "memory_exchange", "report"))
+TESTS: Final = tuple(
+    f"torture/tests/test_{name}.py" for name in ("compare", "faults", "journal", "memory_exchange", "report")
+)
 WORKERS: Final = 2
 _TIMEOUT: Final = 300
 
@@ -34,6 +36,19 @@ _STANDINGS: Final = "openbell_exchange/standings.py"
 _MEMORY: Final = "openbell_exchange/memory.py"
 _REPORT: Final = "openbell_torture/report.py"
 SABOTAGES: Final = (
+    # Faults that do not happen, or that do what their name does not say.
+    Sabotage(_ENGINE, "            self._away = _AWAY_REQUESTS + 1\n", "            self._away = 1\n"),
+    Sabotage(_ENGINE, "+ 1\n            self._cut_feeds()\n", "+ 1\n"),
+    Sabotage(_ENGINE, "        self._unseen[number] -= 1\n", ""),
+    Sabotage(_ENGINE, "self._unseen[number] = _UNSEEN_READS", "self._unseen[number] = 1"),
+    Sabotage(_ENGINE, "fills=not is_late", "fills=is_late"),
+    Sabotage(_ENGINE, "                asyncio.get_running_loop().call_later(_LATE_SECONDS, self._fill, number)\n", ""),
+    Sabotage(_ENGINE, "        for number in list(self._unfilled):\n            self._fill(number)\n", ""),
+    Sabotage(
+        _ENGINE,
+        "READ_ERROR, None)\n                raise Broken",
+        "READ_ERROR, None)",
+    ),
     # Doubled orders that are hidden, or seen where there are none.
     Sabotage(_COMPARE, "if len(kept) > 1:", "if len(kept) > 2:"),
     Sabotage(_COMPARE, "if len(kept) > 1:", "if len(kept) > 0:"),

@@ -119,7 +119,7 @@ class Faults:
         """The fault of this command, the same each time it is sent; lost_before gives a lost command a new chance."""
         if not self.rates:
             return Fault.NONE
-        chance = self._chance(kind, key, *([str(lost_before)] if lost_before else []))
+        chance = self.chance(kind, key, *([str(lost_before)] if lost_before else []))
         for of_kind, fault, rate in self.rates:
             if of_kind is kind:
                 if chance < rate:
@@ -130,13 +130,13 @@ class Faults:
     def is_odd(self, oddity: Oddity, order_id: str) -> bool:
         """Whether this happens to an order, identified by its client order id or else by the broker's."""
         rate = self.oddities.get(oddity, 0)
-        return rate > 0 and self._chance(oddity, order_id) < rate
+        return rate > 0 and self.chance(oddity, order_id) < rate
 
     def delay_seconds(self, kind: CommandKind, key: str) -> float:
         """Delay before the broker processes the command: from 0 to slow_ms."""
-        return self.slow_ms / 1000 * self._chance("delay", kind, key) if self.slow_ms else 0
+        return self.slow_ms / 1000 * self.chance("delay", kind, key) if self.slow_ms else 0
 
-    def _chance(self, *parts: str) -> float:
+    def chance(self, *parts: str) -> float:
         """A number from 0 to below 1, the same for the same seed and parts."""
         text = "\0".join((str(self.seed), *parts))
         return (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 11) / (1 << 53)
@@ -166,20 +166,20 @@ def plan_of(seed: int, settings: Mapping[str, float]) -> Faults:
 
 def parse_faults(text: str) -> Faults:
     """Parse `name=value,…`, including the seed."""
+    settings = parse_settings(text)
+    return plan_of(int(settings.pop("seed", 0)), settings)
+
+
+def parse_settings(text: str) -> dict[str, float]:
+    """Parse `name=value,…`; the names are not checked."""
     items = [item.strip() for item in text.split(",") if item.strip()]
     settings: dict[str, float] = {}
-    seed = 0
-    seen = set()
     for item in items:
         name, equals, value = (part.strip() for part in item.partition("="))
-        if not equals or name in seen:
+        if not equals or name in settings:
             raise InvalidFaults("", f"{item!r} must be name=value, each name once")
-        seen.add(name)
         try:
-            if name == "seed":
-                seed = int(value)
-            else:
-                settings[name] = float(value)
+            settings[name] = int(value) if name == "seed" else float(value)
         except ValueError as trouble:
             raise InvalidFaults(name, f"{value!r} is no number") from trouble
-    return plan_of(seed, settings)
+    return settings

@@ -85,14 +85,25 @@ class MemoryExchange:
         self._updates = 0
         self._now = datetime.now(UTC)
 
-    def submit(self, account_id: UUID, client_order_id: str, symbol: Symbol, side: OrderSide, spec: OrderSpec) -> int:
-        """Accept an order, fill what can be filled at once, and return its number."""
+    def submit(
+        self,
+        account_id: UUID,
+        client_order_id: str,
+        symbol: Symbol,
+        side: OrderSide,
+        spec: OrderSpec,
+        *,
+        fills: bool = True,
+    ) -> int:
+        """Accept an order, fill what can be filled at once, and return its number; unless it fills, it rests."""
         account = self._account(account_id)
         if client_order_id in account.ids:
             raise Refusal(DUPLICATE_ID, "an order with this client_order_id exists")
         market = MarketOrder(side=side, spec=spec)
         matched = match(market, self.quote(symbol))
         self._require_means(account_id, symbol, market, matched)
+        if not fills:
+            matched = Match(status=ReportStatus.WORKING, triggered=market.triggered)
         now = self._next_time()
         order = _Order(
             number=len(self._orders) + 1,
@@ -149,11 +160,17 @@ class MemoryExchange:
     def set_price(self, symbol: Symbol, quote: Quote) -> None:
         """Resting orders trigger and fill."""
         self._quotes[symbol] = quote
-        now = self._next_time()
         for order in self._orders:
-            if order.symbol == symbol and order.status is ReportStatus.WORKING:
-                matched = match(order.market, quote)
-                self._apply(order, matched, changes_of(order.number, order.market, matched, len(order.fills)), now)
+            if order.symbol == symbol:
+                self.match_rest(order.number)
+
+    def match_rest(self, number: int) -> None:
+        """Trigger and fill an order that rests, if its price allows it."""
+        order = self._orders[number - 1]
+        if order.status is ReportStatus.WORKING:
+            matched = match(order.market, self.quote(order.symbol))
+            changes = changes_of(number, order.market, matched, len(order.fills))
+            self._apply(order, matched, changes, self._next_time())
 
     def quote(self, symbol: Symbol) -> Quote:
         return self._quotes.get(symbol) or Quote(reference_price(symbol))

@@ -10,13 +10,14 @@ from typing import Final
 from uuid import UUID
 
 from openbell_exchange.decisions import Refusal
-from openbell_exchange.faults import CommandKind, Fault, Faults, Oddity
+from openbell_exchange.faults import CommandKind, Fault, Oddity
 from openbell_exchange.history import History
 from openbell_exchange.memory import MemoryExchange, OrderUpdate
 from openbell_exchange.money import buying_power
 from openbell_exchange.terms import Symbol, Terms
-from openbell_torture.alpaca.engine import AccountState, Broken, Cut, HeldPosition, NewOrder
+from openbell_torture.alpaca.engine import AccountState, Broken, Cut, HeldPosition, NewOrder, RequestKind
 from openbell_torture.alpaca.wire import Caller
+from openbell_torture.faults import EndpointFault, Plan
 
 # How long a command without an answer is kept waiting; many bots wait for ever.
 _HANG_SECONDS: Final = 3.0
@@ -25,28 +26,77 @@ _RETRY_AFTER_SECONDS: Final = 1
 _UPDATES_MAX: Final = 10_000
 # No answer is due before the feed reported it.
 _FILL_FIRST_SECONDS: Final = 0.1
+# Requests that are cut while the endpoint is away.
+_AWAY_REQUESTS: Final = 3
+# Look-ups that do not find a new order.
+_UNSEEN_READS: Final = 2
+# A late fill comes with this request after the order was accepted, or after this time without requests.
+_LATE_REQUESTS: Final = 3
+_LATE_SECONDS: Final = 0.5
 
 
 class FaultyEngine:
     """Implements Engine. `met` is called with the fault of each command."""
 
-    def __init__(self, plan: Faults, met: Callable[[Fault, str | None], None]) -> None:
+    def __init__(self, plan: Plan, met: Callable[[Fault | EndpointFault, str | None], None]) -> None:
         self.exchange = MemoryExchange(self._publish)
-        self._plan = plan
+        self._plan = plan.commands
+        self._has = plan.has
         self._met = met
         self._commands: Counter[CommandKind] = Counter()
         self._feeds: set[asyncio.Queue[OrderUpdate | None]] = set()
         self._closing = asyncio.Event()
         # Commands without an answer that are done when the next one comes.
         self._late: list[Callable[[], None]] = []
+        self._requests: Counter[RequestKind] = Counter()
+        self._away = 0
+        # By the number of the order: look-ups that do not find it yet, and requests until it fills.
+        self._unseen: dict[int, int] = {}
+        self._unfilled: dict[int, int] = {}
 
     def close(self) -> None:
-        """End every wait."""
+        """End every wait; what fills late, fills."""
         self._closing.set()
+        for number in list(self._unfilled):
+            self._fill(number)
+
+    async def admit(self, kind: RequestKind) -> None:
+        """Cut or fail the request, as the plan has it for its ordinal among those of its kind."""
+        self._requests[kind] += 1
+        ordinal = str(self._requests[kind])
+        for number in list(self._unfilled):
+            self._unfilled[number] -= 1
+            if not self._unfilled[number]:
+                self._fill(number)
+        if kind is RequestKind.COMMAND and not self._away and self._has(EndpointFault.RESTART, ordinal):
+            self._away = _AWAY_REQUESTS + 1
+            self._cut_feeds()
+        if self._away:
+            self._away -= 1
+            if kind is not RequestKind.STREAM:
+                self._met(EndpointFault.RESTART, None)
+            raise Cut
+        if kind is RequestKind.READ:
+            if self._has(EndpointFault.READ_RESET, ordinal):
+                self._met(EndpointFault.READ_RESET, None)
+                raise Cut
+            if self._has(EndpointFault.READ_ERROR, ordinal):
+                self._met(EndpointFault.READ_ERROR, None)
+                raise Broken
 
     async def submit(self, who: Caller, order: NewOrder) -> None:
+        of = str(self._commands[CommandKind.SUBMIT] + 1)
+
         def act() -> None:
-            self.exchange.submit(who.account_id, order.client_order_id, order.symbol, order.side, order.spec)
+            is_late = self._has(EndpointFault.LATE_FILL, of)
+            number = self.exchange.submit(
+                who.account_id, order.client_order_id, order.symbol, order.side, order.spec, fills=not is_late
+            )
+            if is_late:
+                self._unfilled[number] = _LATE_REQUESTS
+                asyncio.get_running_loop().call_later(_LATE_SECONDS, self._fill, number)
+            if self._has(EndpointFault.UNSEEN, of):
+                self._unseen[number] = _UNSEEN_READS
 
         await self._perform(CommandKind.SUBMIT, act, order.client_order_id)
 
@@ -73,10 +123,10 @@ class FaultyEngine:
 
     async def find(self, who: Caller, number: int) -> History | None:
         history = self.exchange.history(number)
-        return history if history is not None and history.account_id == who.account_id else None
+        return history if history is not None and history.account_id == who.account_id and self._sees(number) else None
 
     async def list_orders(self, who: Caller) -> list[History]:
-        return self.exchange.list_orders(who.account_id)
+        return [history for history in self.exchange.list_orders(who.account_id) if self._sees(history.number)]
 
     async def state(self, account_id: UUID) -> AccountState:
         standing = self.exchange.standing(account_id)
@@ -143,6 +193,17 @@ class FaultyEngine:
     async def _wait(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), seconds)
+
+    def _sees(self, number: int) -> bool:
+        if not self._unseen.get(number):
+            return True
+        self._unseen[number] -= 1
+        self._met(EndpointFault.UNSEEN, None)
+        return False
+
+    def _fill(self, number: int) -> None:
+        self._unfilled.pop(number, None)
+        self.exchange.match_rest(number)
 
     def _catch_up(self) -> None:
         late, self._late = self._late, []

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from openbell_exchange.faults import Fault
 from openbell_torture.alpaca.application import Asked
+from openbell_torture.faults import EndpointFault
 
 # Of the task that serves it.
 _CURRENT: Final[ContextVar["Entry"]] = ContextVar("entry")
@@ -23,7 +24,7 @@ class Entry:
     ordinal: int
     at: float
     asked: Asked
-    fault: Fault = Fault.NONE
+    fault: Fault | EndpointFault = Fault.NONE
     # The id of the order that it named at the exchange.
     order_name: str | None = None
     status: int | None = None
@@ -83,7 +84,7 @@ class Journal:
         _CURRENT.set(entry)
         return entry
 
-    def met(self, fault: Fault, order_name: str | None) -> None:
+    def met(self, fault: Fault | EndpointFault, order_name: str | None) -> None:
         """What the plan has for the command that is being served."""
         entry = _CURRENT.get()
         entry.fault, entry.order_name = fault, order_name

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 from openbell_exchange.faults import Fault
 from openbell_torture.compare import Finding, Weakness, positions_of
+from openbell_torture.faults import EndpointFault
 from openbell_torture.run import Result
 
 FAULT_TEXTS: Final = {
@@ -23,6 +24,10 @@ FAULT_TEXTS: Final = {
     Fault.TOO_MANY: "429, not done",
     Fault.TOO_MANY_UNTIL: "429 with Retry-After, not done",
     Fault.REFUSE: "refused",
+    EndpointFault.READ_RESET: "look-up, connection cut",
+    EndpointFault.READ_ERROR: "look-up, answered 504",
+    EndpointFault.UNSEEN: "order not found yet",
+    EndpointFault.RESTART: "broker restarted, not done",
 }
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from openbell_exchange.faults import Faults
 from openbell_exchange.history import History
 from openbell_torture.alpaca.application import AlpacaApplication
 from openbell_torture.alpaca.wire import key_id_of
 from openbell_torture.compare import Action, Finding, actions_of, findings_of
+from openbell_torture.faults import Plan
 from openbell_torture.faulty_engine import FaultyEngine
 from openbell_torture.journal import Journal
 from openbell_torture.serving import serving
@@ -33,7 +33,7 @@ class Result:
 
     command: Sequence[str]
     plan_name: str
-    plan: Faults
+    plan: Plan
     seconds: float
     # None: it was still running when its time was over.
     exit_code: int | None
@@ -43,7 +43,7 @@ class Result:
     findings: Sequence[Finding]
 
 
-async def run(command: Sequence[str], plan_name: str, plan: Faults, seconds: float) -> Result:
+async def run(command: Sequence[str], plan_name: str, plan: Plan, seconds: float) -> Result:
     journal = Journal()
     engine = FaultyEngine(plan, journal.met)
     async with serving(AlpacaApplication(engine, journal)) as address:

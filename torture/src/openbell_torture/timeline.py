@@ -5,6 +5,7 @@ from xml.sax.saxutils import escape
 
 from openbell_exchange.faults import Fault
 from openbell_torture.compare import Finding
+from openbell_torture.faults import EndpointFault
 from openbell_torture.report import FAULT_TEXTS, replay
 from openbell_torture.run import Result
 
@@ -39,7 +40,7 @@ def svg(result: Result) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _remark(fault: Fault, finding: Finding | None) -> str:
+def _remark(fault: Fault | EndpointFault, finding: Finding | None) -> str:
     what = [] if fault is Fault.NONE else [FAULT_TEXTS[fault]]
     return " → ".join([*what, *([finding.weakness.value] if finding else [])])
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from openbell_exchange.decisions import Refusal
 from openbell_torture.alpaca.commands import Commands
-from openbell_torture.alpaca.engine import Broken, Cut, Engine
+from openbell_torture.alpaca.engine import Broken, Cut, Engine, RequestKind
 from openbell_torture.alpaca.stream import Stream
 from openbell_torture.alpaca.views import Views
 from openbell_torture.alpaca.wire import Caller, Refused, account_of, caller, encode, fields_of, translated
@@ -79,6 +79,7 @@ class AlpacaApplication:
         if not asked.is_whole:
             raise ClientLeft
         try:
+            await self._engine.admit(RequestKind.COMMAND if is_command else RequestKind.READ)
             status, body = await (self._command(request, asked) if is_command else self._view(request))
         except (Refused, Refusal) as error:
             no = translated(error, request.method) if isinstance(error, Refusal) else error

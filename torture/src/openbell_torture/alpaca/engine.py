@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -11,6 +12,12 @@ from openbell_exchange.history import History
 from openbell_exchange.memory import OrderUpdate
 from openbell_exchange.terms import OrderSide, OrderSpec, Symbol, Terms
 from openbell_torture.alpaca.wire import Caller
+
+
+class RequestKind(Enum):
+    COMMAND = "command"
+    READ = "read"
+    STREAM = "stream"
 
 
 class Broken(Exception):
@@ -45,6 +52,9 @@ class AccountState:
 
 class Engine(Protocol):
     """Every method raises Refusal, Broken or Cut if the exchange does not do it, or does not answer."""
+
+    async def admit(self, kind: RequestKind) -> None:
+        """Called first, with each request."""
 
     async def submit(self, who: Caller, order: NewOrder) -> None:
         """Raises Refusal with the code duplicate_client_order_id if an order has the id."""

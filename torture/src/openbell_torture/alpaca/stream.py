@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from openbell_exchange.memory import OrderUpdate
-from openbell_torture.alpaca.engine import Cut, Engine
+from openbell_torture.alpaca.engine import Cut, Engine, RequestKind
 from openbell_torture.alpaca.orders import Json, trade_updates
 from openbell_torture.alpaca.wire import Caller, Refused, caller, encode
 from openbell_torture.http_request import Message, Receive, Send, abort
@@ -33,6 +33,11 @@ class Stream:
         """Answer until the client leaves."""
         await receive()
         await self._send({"type": "websocket.accept"})
+        try:
+            await self._engine.admit(RequestKind.STREAM)
+        except Cut:
+            abort(self._scope)
+            return
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 await self._answer(json.loads(message.get("text") or message.get("bytes") or "{}"))

@@ -5,6 +5,7 @@ import uuid
 from typing import Any
 
 from openbell_torture.examples.broker import (
+    ENDS,
     QUANTITIES,
     NoAnswer,
     Refused,
@@ -39,7 +40,11 @@ def place(order: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     held = 0
     for quantity in QUANTITIES:
-        held += int(place(market_buy(quantity))["filled_qty"])
+        bought = place(market_buy(quantity))
+        while bought["status"] not in ENDS:
+            time.sleep(0.05)
+            bought = find(bought["client_order_id"]) or bought
+        held += int(bought["filled_qty"])
         place(stop(quantity))
         state_what_is_held(held)
 

@@ -5,6 +5,7 @@ import uuid
 from typing import Any
 
 from openbell_torture.examples.broker import (
+    ENDS,
     QUANTITIES,
     NoAnswer,
     Refused,
@@ -39,12 +40,18 @@ def find(client_order_id: str) -> dict[str, Any] | None:
             time.sleep(0.05)
 
 
+def ended(order: dict[str, Any]) -> dict[str, Any]:
+    """The order when it cannot fill any more."""
+    while order["status"] not in ENDS:
+        time.sleep(0.05)
+        order = find(order["client_order_id"]) or order
+    return order
+
+
 def main() -> None:
     held = 0
     for quantity in QUANTITIES:
-        bought = place(market_buy(quantity))
-        filled = find(bought["client_order_id"])
-        held += int((filled or bought)["filled_qty"])
+        held += int(ended(place(market_buy(quantity)))["filled_qty"])
         place(stop(quantity))
         state_what_is_held(held)
 
