@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     cursor_secret: SecretStr = SecretStr("")
     api_host: str = "127.0.0.1"
     api_port: int = 8080
+    # Whether api serves Alpaca's trading API too, below /alpaca, for bots that were written for it.
+    alpaca_front: bool = False
     # Proxies in front of the api, as a JSON list of networks: only their X-Forwarded-For is believed, and only they may
     # open more connections than one address is allowed.
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()

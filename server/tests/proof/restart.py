@@ -27,6 +27,7 @@ DEATHS: dict[str, tuple[tuple[str, ...], ...]] = {
     "executor": (
         ("executor.after_door", "executor.inside_doubt", "executor.after_probe", "executor.inside_evidence"),
         ("executor.after_door", "executor.inside_resend", "executor.after_resend"),
+        ("executor.before_tick", "executor.after_tick"),
         ("executor.before_door",),
         ("executor.inside_door",),
         ("executor.after_answer",),

@@ -84,6 +84,7 @@ def _start(logs: Path, issuers: str, port: int | None, kept: KeptFolder | None) 
             "OPENBELL_API_PORT": str(port or preferred_port(API_PORT)),
             "OPENBELL_STREAM_PORT": str(preferred_port(STREAM_PORT)),
             "OPENBELL_ISSUERS": issuers,
+            "OPENBELL_ALPACA_FRONT": "true",
             # Prices move, so that a limit order near the price fills sooner or later.
             "OPENBELL_PAPER_PRICES": "walk:seed=1,step_ms=500,bps=20",
             _RECEIVERS: allowed[_RECEIVERS],
@@ -109,10 +110,19 @@ def _settings_files(platform: LocalPlatform, login: dict[str, str]) -> dict[str,
     """Settings for the client, and for server commands: of the front, of the back, and an operator's login."""
     stack = platform.stack
     return {
-        "dev.env": platform.client_environment() | login,
+        "dev.env": platform.client_environment() | _for_alpaca_bots(platform.client_environment()) | login,
         "server.env": _own_settings(stack.environment_of("front")),
         "executor.env": _own_settings(stack.environment_of("back")),
         "operator.env": {"OPENBELL_DATABASE_URL": platform.owner_url},
+    }
+
+
+def _for_alpaca_bots(client: dict[str, str]) -> dict[str, str]:
+    """Under the names by which bots that were written for Alpaca read them."""
+    return {
+        "APCA_API_BASE_URL": f"{client['OPENBELL_URL']}/alpaca",
+        "APCA_API_KEY_ID": client["OPENBELL_ACCOUNT"],
+        "APCA_API_SECRET_KEY": client["OPENBELL_API_KEY"],
     }
 
 
@@ -156,6 +166,7 @@ def _greet(platform: LocalPlatform, folder: Path, keep: Path | None) -> None:
 Openbell is ready. Ctrl-C stops it; {ending}.
 
   REST      {client["OPENBELL_URL"]}, described at {client["OPENBELL_URL"]}/docs
+  Alpaca    {client["OPENBELL_URL"]}/alpaca, for bots written for Alpaca; .openbell/dev.env has their settings
   stream    {client["OPENBELL_STREAM"]} (gRPC)
   account   {client["OPENBELL_ACCOUNT"]} (paper)
   key       {client["OPENBELL_API_KEY"]}

@@ -82,6 +82,7 @@ async def serve_requests(
                 poster=poster,
                 command_pool=command_pool,
                 accept_pool=accept_pool,
+                alpaca_front=settings.alpaca_front,
             )
         )
         hints.start()

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 from uuid import uuid4
@@ -102,6 +102,9 @@ from openbell_server.transport.rest.access.fault_plans import fault_plan_routes
 from openbell_server.transport.rest.access.me import me_route
 from openbell_server.transport.rest.access.organizations import organization_route
 from openbell_server.transport.rest.access.users import user_route
+from openbell_server.transport.rest.alpaca.entry import alpaca_credential_of
+from openbell_server.transport.rest.alpaca.errors import alpaca_renderer
+from openbell_server.transport.rest.alpaca.routes import AlpacaUse, alpaca_routes
 from openbell_server.transport.rest.app import build_app
 from openbell_server.transport.rest.controls.backtest import backtest_route
 from openbell_server.transport.rest.controls.calendars import calendar_routes
@@ -157,6 +160,8 @@ class RestDependencies:
     command_pool: Pool | None = None
     # Connections of the accept step; by default batches of commands are written through command_pool.
     accept_pool: Pool | None = None
+    # Whether Alpaca's trading API is served too.
+    alpaca_front: bool = False
 
 
 class _Stores:
@@ -199,6 +204,9 @@ def rest_app(given: RestDependencies) -> ASGIApp:
     ]
     check = partial(check_writing, shared.commands)
     errors = error_renderer(UNAVAILABLE, OUTDATED)
+    if given.alpaca_front:
+        routes.append(alpaca_routes(_alpaca_use(given, shared, submit)))
+        errors = alpaca_renderer(errors)
     return build_app(routes, check, errors, given.observe, handle_submit, submit.accept.is_crowded)
 
 
@@ -219,6 +227,18 @@ def _submit(given: RestDependencies, shared: _Stores) -> SubmitIntent:
         hints=given.hints,
         doubtful=DOUBTFUL,
         unavailable=UNAVAILABLE,
+    )
+
+
+def _alpaca_use(given: RestDependencies, shared: _Stores, submit: SubmitIntent) -> AlpacaUse:
+    key = given.cursor_key
+    return AlpacaUse(
+        enter=replace(shared.enter, credential_of=alpaca_credential_of),
+        accounts=shared.accounts,
+        submit=submit,
+        intents=ReadIntents(shared.accounts, shared.intents, BROKERS, key),
+        orders=ReadOrders(shared.accounts, shared.account_records, PostgresOrderLists(given.pool), BROKERS, key),
+        calendars=shared.calendars,
     )
 
 

@@ -154,6 +154,8 @@ async def rest_api(
     poster: Poster | None = None,
     caps: Mapping[str, Cap] | None = None,
     command_pool: Pool | None = None,
+    *,
+    alpaca_front: bool = False,
 ) -> AsyncIterator[RestApi]:
     """Believes the tokens of the tests' identity provider, and takes any number of calls, unless told otherwise."""
     given = rest_dependencies(
@@ -166,9 +168,10 @@ async def rest_api(
         webhook_key=webhook_key,
         poster=poster or RememberedPosts(),
         command_pool=command_pool,
+        alpaca_front=alpaca_front,
         **({"caps": caps} if caps else {}),
     )
-    with routes_registered_once():
+    with routes_registered_once(alpaca_front=alpaca_front):
         app = rest_app(given)
         transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://openbell.test", timeout=60) as client:

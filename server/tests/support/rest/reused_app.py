@@ -14,21 +14,22 @@ from litestar.utils import normalize_path
 
 from openbell_server.transport.rest import app as rest
 
-# Applications that no test uses just now; a test may use several at once.
-_free: list[Litestar] = []
+# Applications that no test uses just now, by whether they have the front for Alpaca's bots; a test may use several.
+_all_free: dict[bool, list[Litestar]] = {False: [], True: []}
 Handlers = dict[tuple[str, str], HTTPRouteHandler]
 
 
 @contextmanager
-def routes_registered_once() -> Iterator[None]:
+def routes_registered_once(*, alpaca_front: bool = False) -> Iterator[None]:
     """Inside, the application is built on routes of an earlier test, with the functions of this one."""
+    free = _all_free[alpaca_front]
     used: list[Litestar] = []
 
     def reuse(route_handlers: Sequence[ControllerRouterHandler], **options: Any) -> Litestar:
-        if not _free:
+        if not free:
             used.append(Litestar(route_handlers=route_handlers, **options))
             return used[-1]
-        used.append(_free.pop())
+        used.append(free.pop())
         known = _handlers_of(used[-1])
         given = {key: each for value in route_handlers for key, each in _handlers_of(value).items()}
         assert given.keys() == known.keys(), f"routes that only one test has: {given.keys() ^ known.keys()}"
@@ -38,7 +39,7 @@ def routes_registered_once() -> Iterator[None]:
 
     with mock.patch.object(rest, "Litestar", reuse):
         yield
-    _free.extend(used)
+    free.extend(used)
 
 
 def _handlers_of(value: ControllerRouterHandler) -> Handlers:

@@ -49,6 +49,8 @@ class Enter:
     authenticate: Authenticate
     limit: LimitRates
     reads: ReadsAtOnce
+    # Which headers the credential is read from.
+    credential_of: Callable[[AnyRequest], Credential] = lambda request: credential_of(request)
 
     async def __call__(self, request: AnyRequest, operation: Operation) -> Principal:
         """Admit the caller to the one organization that the operation concerns."""
@@ -89,7 +91,7 @@ class Enter:
         scope[_END_READ] = await self.reads.begin(whose)
 
     async def _authenticated(self, request: AnyRequest) -> Caller:
-        credential = credential_of(request)
+        credential = self.credential_of(request)
         try:
             caller = await self.authenticate(credential)
         except Problem as problem:

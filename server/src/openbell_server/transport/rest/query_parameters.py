@@ -50,8 +50,8 @@ def filter_of(request: AnyRequest) -> ActionFilter:
         symbol=sole(request, "symbol"),
         action_type=choice_of(request, "action_type", ActionType),
         client_reference_id=_printable(request, "client_reference_id", REFERENCE_LENGTH_MAX),
-        since=_moment(request, "since"),
-        until=_moment(request, "until"),
+        since=moment_of(request, "since"),
+        until=moment_of(request, "until"),
         order=order_of(request),
     )
 
@@ -73,8 +73,8 @@ def execution_filter_of(request: AnyRequest) -> ExecutionFilter:
         account_id=account_id_of(request),
         intent_id=intent_id_of(request),
         symbol=sole(request, "symbol"),
-        since=_moment(request, "since"),
-        until=_moment(request, "until"),
+        since=moment_of(request, "since"),
+        until=moment_of(request, "until"),
         order=order_of(request),
     )
 
@@ -95,8 +95,8 @@ def intent_id_of(request: AnyRequest) -> IntentId | None:
 
 def audit_filter_of(request: AnyRequest) -> AuditFilter:
     return AuditFilter(
-        since=_moment(request, "since"),
-        until=_moment(request, "until"),
+        since=moment_of(request, "since"),
+        until=moment_of(request, "until"),
         operation=_printable(request, "operation", REFERENCE_LENGTH_MAX),
         principal_id=_printable(request, "principal_id", REASON_LENGTH_MAX),
         order=order_of(request),
@@ -161,7 +161,7 @@ def _printable(request: AnyRequest, name: str, length_max: int) -> str | None:
     return text
 
 
-def _moment(request: AnyRequest, name: str) -> datetime | None:
+def moment_of(request: AnyRequest, name: str) -> datetime | None:
     text = sole(request, name)
     if text is None:
         return None

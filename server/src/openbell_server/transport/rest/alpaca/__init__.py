@@ -1,0 +1,1 @@
+"""Alpaca's trading API over the platform's own use cases, so that a bot written for Alpaca changes only its address."""
