@@ -10,8 +10,8 @@ from msgspec import UnsetType
 from openbell_server.transport.rest.alpaca.entry import PREFIX
 from openbell_server.transport.rest.errors import ErrorRenderer, ProblemBody
 
-# Alpaca's status of problems for which the platform has a more precise one. Clients repeat requests that were answered 429 or
-# 504 by themselves: 429 means here that nothing was recorded, and 504 is never sent.
+# Alpaca's status of problems for which the platform has a more precise one. Clients repeat requests that were answered
+# 429 or 504 by themselves: 429 means here that nothing was recorded, and 504 is never sent.
 _STATUSES: Final = {
     "account_disabled": 403,
     "account_closed": 403,
