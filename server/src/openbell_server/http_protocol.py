@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from ipaddress import IPv4Network, IPv6Network, ip_address
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -138,6 +138,13 @@ class _DelayedTransport:
             self._transport.close()
 
 
+class WebSocket(Protocol):
+    """What a connection becomes by an upgrade."""
+
+    def upgraded_from(self, connection: "BoundedProtocol") -> None:
+        """`connection` must be told when this one is lost."""
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """Passes each request's connection to the application."""
 
@@ -160,6 +167,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._line_bytes = 0
         self._refusal: tuple[int, str] | None = None
         self._is_delayed = False
+        self._is_upgraded = False
         self._stalled_at: float | None = None
 
     @property
@@ -213,6 +221,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._awaits = _Awaits.NOTHING
         super().on_message_complete()
 
+    def handle_websocket_upgrade(self) -> None:
+        self._is_upgraded, self._awaits = True, _Awaits.NOTHING
+        super().handle_websocket_upgrade()
+        cast("WebSocket", self.transport.get_protocol()).upgraded_from(self)
+
     def send_400_response(self, msg: str) -> None:
         """Called by data_received when the parser, or a check above, refuses what was sent."""
         self._refuse(*(self._refusal or (400, msg)))
@@ -260,6 +273,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def is_answering(self) -> bool:
+        if self._is_upgraded:
+            # A WebSocket whose client is known.
+            return self.owner is not None
         return self.cycle is not None and not self.cycle.response_complete
 
     def _await_head(self) -> None:

@@ -94,6 +94,7 @@ async def serve_requests(
             connections=Connections(CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX, settings.trusted_proxies),
             ready=operations.part_started,
             before_stop=streams.drain,
+            has_websockets=settings.alpaca_front,
         )
 
 

@@ -13,6 +13,7 @@ import uvicorn
 
 from openbell_server.domain.errors import OperatorError
 from openbell_server.http_protocol import BoundedProtocol, Connections
+from openbell_server.websocket_protocol import SETTINGS, BoundedWebSocket
 
 GRACE_SECONDS = 5
 
@@ -59,6 +60,7 @@ async def serve_http(
     connections: Connections,
     ready: Callable[[], None] = lambda: None,
     before_stop: Callable[[], None] = lambda: None,
+    has_websockets: bool = False,
 ) -> None:
     """Serve until stopping is set, then finish the open requests."""
     try:
@@ -69,7 +71,8 @@ async def serve_http(
         config = uvicorn.Config(
             application,
             http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, among=connections)),
-            ws="none",
+            ws=BoundedWebSocket if has_websockets else "none",
+            **SETTINGS,
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -105,6 +105,7 @@ from openbell_server.transport.rest.access.users import user_route
 from openbell_server.transport.rest.alpaca.entry import alpaca_credential_of
 from openbell_server.transport.rest.alpaca.errors import alpaca_renderer
 from openbell_server.transport.rest.alpaca.routes import AlpacaUse, alpaca_routes
+from openbell_server.transport.rest.alpaca.stream import with_trade_updates
 from openbell_server.transport.rest.app import build_app
 from openbell_server.transport.rest.controls.backtest import backtest_route
 from openbell_server.transport.rest.controls.calendars import calendar_routes
@@ -193,21 +194,23 @@ def rest_app(given: RestDependencies) -> ASGIApp:
     shared = _Stores(given)
     submit = _submit(given, shared)
     handle_submit = submit_handler(shared.enter, submit)
+    streams = given.streams or event_streams(given.pool, None, given.cursor_key, given.caps)
     routes = [
         *_access_routes(given, shared),
         *_intent_routes(given, shared, handle_submit),
         cancel_orders_route(shared.enter, shared.accounts, submit),
         *_control_routes(given, shared),
-        *_event_routes(given, shared),
+        *_event_routes(given, shared, streams),
         outbox_health_route(shared.enter, lambda: count_account_outbox(given.pool)),
         operations_route(shared.enter, lambda: read_queues(given.pool, Role.HEALTH)),
     ]
     check = partial(check_writing, shared.commands)
     errors = error_renderer(UNAVAILABLE, OUTDATED)
-    if given.alpaca_front:
-        routes.append(alpaca_routes(_alpaca_use(given, shared, submit)))
-        errors = alpaca_renderer(errors)
-    return build_app(routes, check, errors, given.observe, handle_submit, submit.accept.is_crowded)
+    build = partial(build_app, observe=given.observe, handle_submit=handle_submit, is_crowded=submit.accept.is_crowded)
+    if not given.alpaca_front:
+        return build(routes, check, errors)
+    use = _alpaca_use(given, shared, submit)
+    return with_trade_updates(build([*routes, alpaca_routes(use)], check, alpaca_renderer(errors)), use, streams)
 
 
 def _submit(given: RestDependencies, shared: _Stores) -> SubmitIntent:
@@ -305,14 +308,14 @@ def _control_routes(given: RestDependencies, shared: _Stores) -> list[Controller
     ]
 
 
-def _event_routes(given: RestDependencies, shared: _Stores) -> list[ControllerRouterHandler]:
+def _event_routes(given: RestDependencies, shared: _Stores, streams: EventStreams) -> list[ControllerRouterHandler]:
     pool, enter, key = given.pool, shared.enter, given.cursor_key
     events = ReadEvents(shared.accounts, PostgresEventStore(pool), BROKERS, key)
     store = PostgresWebhookStore(pool, shared.ids, given.caps["webhooks"])
     webhooks = ManageWebhooks(store, key, given.webhook_key, given.private_targets)
     sign_and_post = SignAndPost(given.poster or message_poster(given.private_targets), given.webhook_key, time.time)
     return [
-        event_route(enter, events, given.streams or event_streams(pool, None, key, given.caps)),
+        event_route(enter, events, streams),
         *webhook_routes(enter, webhooks, TryWebhooks(webhooks, shared.ids, sign_and_post, time.monotonic)),
     ]
 

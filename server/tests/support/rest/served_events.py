@@ -33,7 +33,8 @@ async def asked(pool: Pool, tenant: Tenant, count: int, symbol: str = "AAPL") ->
 class Server:
     """A REST server on a loopback port; `stopping` ends it."""
 
-    def __init__(self, pool: Pool, **caps: int) -> None:
+    def __init__(self, pool: Pool, *, alpaca_front: bool = False, **caps: int) -> None:
+        self.alpaca_front, self.connections = alpaca_front, Connections(100, 100)
         self.pool, self.stopping, self.url = pool, asyncio.Event(), f"http://127.0.0.1:{free_port()}"
         self.caps = caps_with(caps)
 
@@ -41,7 +42,8 @@ class Server:
     async def serving(self) -> AsyncIterator[httpx.AsyncClient]:
         streams = event_streams(self.pool, None, CURSOR_KEY, self.caps)
         ready = asyncio.Event()
-        app = rest_app(rest_dependencies(self.pool, streams=streams, caps=self.caps))
+        front = {"alpaca_front": self.alpaca_front}
+        app = rest_app(rest_dependencies(self.pool, streams=streams, caps=self.caps, **front))
         port = int(self.url.rsplit(":", 1)[1])
         served = asyncio.ensure_future(
             serve_http(
@@ -49,9 +51,10 @@ class Server:
                 "127.0.0.1",
                 port,
                 self.stopping,
-                connections=Connections(100, 100),
+                connections=self.connections,
                 ready=ready.set,
                 before_stop=streams.drain,
+                has_websockets=self.alpaca_front,
             )
         )
         await asyncio.wait_for(ready.wait(), 60)

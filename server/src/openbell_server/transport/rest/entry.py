@@ -91,14 +91,16 @@ class Enter:
         scope[_END_READ] = await self.reads.begin(whose)
 
     async def _authenticated(self, request: AnyRequest) -> Caller:
-        credential = self.credential_of(request)
+        return await self.authenticated(self.credential_of(request), request.scope)
+
+    async def authenticated(self, credential: Credential, scope: Any) -> Caller:  # noqa: ANN401 - of HTTP or a WebSocket
         try:
             caller = await self.authenticate(credential)
         except Problem as problem:
             if problem.code == "unauthenticated":
-                await self.limit.guess(address_of(request))
+                await self.limit.guess(address_of(scope))
             raise
-        keep_connection(request.scope, caller.organization_id or caller.id)
+        keep_connection(scope, caller.organization_id or caller.id)
         return caller
 
 
@@ -108,8 +110,8 @@ def end_read(scope: Any) -> None:  # noqa: ANN401 - the framework's type does no
         end()
 
 
-def address_of(request: AnyRequest) -> str:
-    client = request.scope.get("client")
+def address_of(scope: Any) -> str:  # noqa: ANN401 - of HTTP or a WebSocket
+    client = scope.get("client")
     return str(client[0]) if client else ""
 
 

@@ -167,7 +167,7 @@ def validation_routes(authenticate: Authenticate, limit: LimitRates) -> Router:
     async def validate_api_key(request: AnyRequest) -> ValidKeyBody:
         """Validate any key for a service account, or the key that calls. Every invalid key gets the same 401."""
         # First, because a caller who guesses keys has no valid credential to count.
-        await limit.validation(address_of(request))
+        await limit.validation(address_of(request.scope))
         credential = credential_of(request)
         if credential.api_key is None:
             require(await authenticate(credential), Operation.VALIDATE_KEY)

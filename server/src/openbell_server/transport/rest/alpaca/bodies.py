@@ -23,7 +23,7 @@ from openbell_server.transport.rest.intents.bodies import reason_body
 
 Json = dict[str, Any]
 # Alpaca's nearest status for ends that it does not have: not sent, failed, gone from the broker's list.
-_ENDS: Final = {
+ENDS: Final = {
     CloseReason.FILLED: "filled",
     CloseReason.CANCELED: "canceled",
     CloseReason.EXPIRED: "expired",
@@ -32,14 +32,14 @@ _ENDS: Final = {
     CloseReason.FAILED: "rejected",
     CloseReason.RECONCILED_OUT: "canceled",
 }
-_PENDING: Final = {
+PENDING: Final = {
     Pending.NEW: "pending_new",
     Pending.REPLACE: "pending_replace",
     Pending.CANCEL: "pending_cancel",
 }
-_ENDED_AT: Final = {"filled": "filled_at", "canceled": "canceled_at", "expired": "expired_at", "rejected": "failed_at"}
+ENDED_AT: Final = {"filled": "filled_at", "canceled": "canceled_at", "expired": "expired_at", "rejected": "failed_at"}
 _TYPE_NAMES: Final = {kind: name for name, kind in TYPES.items()}
-_TIME_NAMES: Final = {time: name for name, time in TIMES_IN_FORCE.items()} | {TimeInForce.EXT: "day"}
+TIME_NAMES: Final = {time: name for name, time in TIMES_IN_FORCE.items()} | {TimeInForce.EXT: "day"}
 
 
 class ShownOrder(NamedTuple):
@@ -89,9 +89,9 @@ def created_of(recorded: RecordedAction, execution: Execution) -> ShownOrder:
 def status_of(order: Order) -> str:
     """Alpaca's nearest status."""
     if order.pending is not Pending.NONE and order.standing is not Standing.CLOSED:
-        return _PENDING[order.pending]
+        return PENDING[order.pending]
     if order.close_reason is not None:
-        return _ENDS[order.close_reason]
+        return ENDS[order.close_reason]
     return "partially_filled" if order.filled_quantity else "new"
 
 
@@ -123,7 +123,7 @@ def order_body(shown: ShownOrder) -> Json:
         "order_type": kind,
         "type": kind,
         "side": "buy" if shown.side is OrderSide.BUY else "sell",
-        "time_in_force": _TIME_NAMES[order.terms.time_in_force],
+        "time_in_force": TIME_NAMES[order.terms.time_in_force],
         "limit_price": plain(order.terms.limit_price),
         "stop_price": plain(order.terms.stop_price),
         "status": shown_status,
@@ -136,7 +136,7 @@ def order_body(shown: ShownOrder) -> Json:
     }
     if shown.reason is not None:
         body["openbell"]["reason"] = reason_body(shown.reason)
-    if order.certainty is not Certainty.UNKNOWN and (ended_at := _ENDED_AT.get(shown_status)):
+    if order.certainty is not Certainty.UNKNOWN and (ended_at := ENDED_AT.get(shown_status)):
         body[ended_at] = updated
     return body
 

@@ -21,10 +21,12 @@ def alpaca_credential_of(request: AnyRequest) -> Credential:
 
 def account_id_of(request: AnyRequest) -> AccountId:
     sent = request.headers.getall(KEY_ID_HEADER, [])
+    return account_id_from(sent[0] if len(sent) == 1 else None)
+
+
+def account_id_from(key_id: object) -> AccountId:
     try:
-        found = UUID(sent[0]) if len(sent) == 1 else None
+        return AccountId(UUID(str(key_id)))
     except ValueError:
-        found = None
-    if found is None:
-        raise Problem("unauthenticated", f"{KEY_ID_HEADER} must be the id of an account, {SECRET_HEADER} an API key")
-    return AccountId(found)
+        message = f"{KEY_ID_HEADER} must be the id of an account, {SECRET_HEADER} an API key"
+        raise Problem("unauthenticated", message) from None

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from typing import Any, Final
 
@@ -75,7 +75,7 @@ class EventStreams:
     """The open streams of this process; each caller may have STREAMS_MAX, and each organization as many as its cap."""
 
     def __init__(self, follow: FollowEvents, now: Callable[[], datetime], places: StreamPlaces) -> None:
-        self._follow = follow
+        self.follow = follow
         self._now = now
         self._places = places
         self._open: Counter[tuple[str, str]] = Counter()
@@ -83,7 +83,7 @@ class EventStreams:
 
     def drain(self) -> None:
         """End every stream; clients resume on another server."""
-        self._follow.drain()
+        self.follow.drain()
 
     async def close(self) -> None:
         """Give back the places of all streams, after they have ended."""
@@ -91,21 +91,31 @@ class EventStreams:
 
     def refuse_if_full(self, caller: Principal) -> None:
         """Raise Problem if it is known without asking the database that the caller may not open one more."""
-        if self._open[_who(caller)] >= STREAMS_MAX:
+        if self._open[caller.kind.value, caller.id] >= STREAMS_MAX:
             raise streams_of_caller(STREAMS_MAX)
         self._places.refuse_if_full(caller.organization_id)
+
+    @contextlib.asynccontextmanager
+    async def place(self, caller: Principal) -> AsyncIterator[None]:
+        """Count one more stream of the caller; raises Problem if it may have no more."""
+        self.refuse_if_full(caller)
+        who = caller.kind.value, caller.id
+        self._open[who] += 1
+        try:
+            async with self._places.place(caller.organization_id):
+                yield
+        finally:
+            self._open[who] -= 1
+            if not self._open[who]:
+                del self._open[who]
 
     async def open(
         self, caller: Principal, entrance: Entrance, wanted: Subscription, settings: dict[str, Any]
     ) -> Response[Any]:
         """The response, once the first frame exists; raises a Problem if the subscription is refused."""
-        self.refuse_if_full(caller)
-        who = _who(caller)
-        self._open[who] += 1
         async with contextlib.AsyncExitStack() as opening:
-            opening.callback(self._count_closed, who)
-            await opening.enter_async_context(self._places.place(caller.organization_id))
-            sending = _Sending(self._follow, entrance, wanted)
+            await opening.enter_async_context(self.place(caller))
+            sending = _Sending(self.follow, entrance, wanted)
             opening.push_async_callback(sending.close)
             first = await sending.first()
             closing = opening.pop_all()
@@ -118,15 +128,6 @@ class EventStreams:
             return await sending.run(send, retry + encode(first), encode)
 
         return _StreamedResponse(serve, closing)
-
-    def _count_closed(self, who: tuple[str, str]) -> None:
-        self._open[who] -= 1
-        if not self._open[who]:
-            del self._open[who]
-
-
-def _who(caller: Principal) -> tuple[str, str]:
-    return caller.kind.value, caller.id
 
 
 class _Sending:
