@@ -63,28 +63,41 @@ def an_account(dev: RunningDev, token: str) -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture
-def checkout(dev: RunningDev, tmp_path: Path) -> Path:
+def account(an_account: Callable[[], str]) -> str:
+    """On which no other page has traded."""
+    return an_account()
+
+
+@pytest.fixture
+def checkout(dev: RunningDev, account: str, tmp_path: Path) -> Path:
     """What a reader's shell stands in: this checkout, and what `dev` wrote; files that a page makes are its own."""
     folder = tmp_path / "checkout"
     folder.mkdir()
     for entry in ROOT.iterdir():
         if entry.name not in {".git", ".openbell", "build"}:
             (folder / entry.name).symlink_to(entry)
-    (folder / ".openbell").symlink_to(dev.folder / ".openbell")
+    (folder / ".openbell").mkdir()
+    for entry in (dev.folder / ".openbell").iterdir():
+        (folder / ".openbell" / entry.name).symlink_to(entry)
+    # A page that reads this file trades on its own account too.
+    own = (dev.folder / ".openbell/dev.env").read_text().replace(dev.environment["OPENBELL_ACCOUNT"], account)
+    (folder / ".openbell/dev.env").unlink()
+    (folder / ".openbell/dev.env").write_text(own)
     # What is refused fails, though no page says so to curl.
     (tmp_path / ".curlrc").write_text("fail-with-body\n")
     return folder
 
 
 @pytest.fixture
-def reader(dev: RunningDev, token: str, an_account: Callable[[], str], checkout: Path) -> dict[str, str]:
-    """What a reader's shell knows, with an account that no other page has traded on."""
+def reader(dev: RunningDev, token: str, account: str, checkout: Path) -> dict[str, str]:
+    """What a reader's shell knows."""
     path = [str(ROOT / ".venv/bin"), str(find_postgres()), os.environ["PATH"]]
     own = {
         "PATH": os.pathsep.join(path),
         "HOME": str(checkout.parent),
         "TOKEN": token,
-        "OPENBELL_ACCOUNT": an_account(),
+        "OPENBELL_ACCOUNT": account,
+        "APCA_API_KEY_ID": account,
     }
     return plain_environment() | dev.environment | own
 
