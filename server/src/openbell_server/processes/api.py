@@ -53,9 +53,8 @@ async def serve_requests(
         )
         tokens = await opened.enter_async_context(access_tokens(settings))
         provider = await opened.enter_async_context(identity_provider(settings))
-        plans = await opened.enter_async_context(
-            fault_plans(settings.paper_url, settings.paper_secret.get_secret_value())
-        )
+        paper_secret = settings.paper_secret.get_secret_value()
+        plans = await opened.enter_async_context(fault_plans(settings.paper_url, paper_secret))
         watch_calendars(operations, load_calendars())
         operations.watch_database(command_pool, pool)
         operations.watch_nats(hints, needed=False)
