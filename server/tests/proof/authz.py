@@ -1,8 +1,9 @@
 """Every cell of the authorization table, called: who may do what to whose things, and what a refusal leaves behind."""
 
 import asyncio
+import contextlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import asyncpg
@@ -28,6 +29,13 @@ _PARTNERS = {each: pair for pair in ALIKE for each in pair}
 
 
 def prove(figures: Figures) -> None:
+    with migrated() as (owner_url, login_url):
+        asyncio.run(_prove(figures, owner_url, login_url))
+
+
+@contextlib.contextmanager
+def migrated() -> Iterator[tuple[str, str]]:
+    """A database with the schema: as its owner and as a login of the tests."""
     # A line for every call would take longer than the calls.
     configure_logging("proof", "ERROR")
     with LocalServices() as services:
@@ -35,23 +43,29 @@ def prove(figures: Figures) -> None:
         owner_url = services.postgres.url("openbell")
         migrate(owner_url)
         allow_every_login(owner_url)
-        asyncio.run(_prove(figures, owner_url, services.postgres.url("openbell", TEST_LOGIN)))
+        yield owner_url, services.postgres.url("openbell", TEST_LOGIN)
 
 
 async def _prove(figures: Figures, owner_url: str, login_url: str) -> None:
-    owner = await asyncpg.connect(owner_url, timeout=60, server_settings={"search_path": "openbell, pg_catalog"})
+    owner = await connected(owner_url)
     try:
         members = Members()
         async with await open_pool(login_url) as pool, open_door(pool, members) as door:
             world = World(pool, owner, members)
             await world.open()
-            run = Run(Calls(world, door), owner)
-            cells = list(all_cells())
-            chosen = cells if figures.size == "full" else sample(cells)
-            for block in blocks(chosen):
-                await run.block(block)
+            await call_cells(figures, list(all_cells()), Run(Calls(world, door), owner))
     finally:
         await owner.close()
+
+
+async def connected(owner_url: str) -> Owner:
+    return await asyncpg.connect(owner_url, timeout=60, server_settings={"search_path": "openbell, pg_catalog"})
+
+
+async def call_cells(figures: Figures, cells: list[Cell], run: "Run") -> None:
+    chosen = cells if figures.size == "full" else sample(cells)
+    for block in blocks(chosen):
+        await run.block(block)
     for line in run.wrong[:SHOWN_MAX]:
         print(line)
     how = "cells called" if figures.size == "full" else f"cells called, a fixed sample of {len(cells)}"
@@ -105,6 +119,7 @@ class Run:
 
     calls: Calls
     owner: Owner
+    fits: Callable[[Cell, Reply], bool] = fits
     ends: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     pairs: int = 0
@@ -137,7 +152,7 @@ class Run:
                 reply = await self.calls.call(cell)
                 replies[cell] = reply
                 self.ends["refused" if reply.status >= 400 else "accepted"] += 1
-                if not fits(cell, reply):
+                if not self.fits(cell, reply):
                     answer = expected(cell)
                     told = reply.body[-200:].decode(errors="replace")
                     self.wrong.append(f"{cell.name}: {answer.status} {answer.code}, but {reply.status} {told}")

@@ -41,6 +41,7 @@ PARTS: Final = {
     "crashpoints": Part(_SIMULATED, 7),
     "credentials": Part(_EXECUTION, 16),
     "doctor": Part(_ALL, 15),
+    "dropin": Part(_REST, 15),
     "e2e": Part(_ALL),
     "errors": Part(_REST),
     "events": Part(_STREAMS, 45),

@@ -126,11 +126,11 @@ class Door:
 
 
 @contextlib.asynccontextmanager
-async def open_door(pool: Pool, members: Members) -> AsyncIterator[Door]:
+async def open_door(pool: Pool, members: Members, *, alpaca_front: bool = False) -> AsyncIterator[Door]:
     """REST without a socket, the stream on a loopback port; both believe the tests' identity provider."""
     async with (
         event_stream(pool) as address,
-        rest_api(pool, provider=members, vault=RecordedSealer()) as api,
+        rest_api(pool, provider=members, vault=RecordedSealer(), alpaca_front=alpaca_front) as api,
         grpc.aio.insecure_channel(address) as channel,
     ):
         yield Door(api.client, trading_pb2_grpc.TradingServiceStub(channel))

@@ -12,7 +12,7 @@ from openbell_server.transport.rest.errors import ErrorRenderer, ProblemBody
 
 # Alpaca's status of problems for which the platform has a more precise one. Clients repeat requests that were answered
 # 429 or 504 by themselves: 429 means here that nothing was recorded, and 504 is never sent.
-_STATUSES: Final = {
+STATUSES: Final = {
     "account_disabled": 403,
     "account_closed": 403,
     "account_not_ready": 403,
@@ -38,7 +38,7 @@ def alpaca_renderer(render: ErrorRenderer) -> ErrorRenderer:
             body: dict[str, Any] = {"code": 50110000, "message": message}
             return Response(msgspec.json.encode(body), status_code=501, media_type="application/json")
         problem = msgspec.json.decode(rendered.content, type=ProblemBody)
-        status = _STATUSES.get(problem.code, problem.status)
+        status = STATUSES.get(problem.code, problem.status)
         message = _UNIQUE if problem.code == "idempotency_key_reused" else problem.detail
         headers = {**rendered.headers, "openbell-code": problem.code}
         if not isinstance(problem.receipt, UnsetType) and not isinstance(problem.receipt.id, UnsetType):

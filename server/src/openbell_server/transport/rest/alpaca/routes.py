@@ -1,6 +1,6 @@
 """The routes of Alpaca's trading API."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -42,7 +42,7 @@ CALENDAR: Final = "XNYS"
 # How many orders one request cancels.
 CANCELS_MAX: Final = 500
 Json = dict[str, Any]
-Decode = Callable[[BrokerDefinition], CommandRequest]
+Decode = Callable[[BrokerDefinition], Awaitable[CommandRequest]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,8 @@ class AlpacaUse:
     async def submitted(
         self, caller: Principal, account_id: AccountId, decode: Decode, key: str | None = None
     ) -> Submitted:
-        async def decoded(broker: BrokerDefinition) -> CommandRequest:
-            return decode(broker)
-
         try:
-            return await self.submit(caller, account_id, decoded, lambda: key)
+            return await self.submit(caller, account_id, decode, lambda: key)
         except UnknownAccount:
             await self.enter.limit.unknown_account(caller)
             raise
@@ -82,12 +79,14 @@ class AlpacaUse:
     async def find(self, caller: Principal, account_id: AccountId, intent_id: IntentId) -> ListedOrder:
         page = await self.orders.page(caller, None, 1, OrderFilter(account_id=account_id, intent_id=intent_id))
         if not page.rows:
-            raise Problem("not_found", f"order not found for {intent_id}")
+            raise Problem("not_found", "order not found")
         return page.rows[0]
 
     async def cancel(self, caller: Principal, account_id: AccountId, intent_id: IntentId) -> Submitted:
-        cancel = CommandRequest(command=CancelIntent(ref_intent_id=intent_id))
-        return await self.submitted(caller, account_id, lambda _: cancel)
+        async def cancel(_: BrokerDefinition) -> CommandRequest:
+            return CommandRequest(command=CancelIntent(ref_intent_id=intent_id))
+
+        return await self.submitted(caller, account_id, cancel)
 
 
 def alpaca_routes(use: AlpacaUse) -> Router:
@@ -111,7 +110,7 @@ def _command_routes(use: AlpacaUse) -> list[Any]:
         fields = fields_of(decode_json(await json_body_of(request)))
         key = client_order_id_of(fields)
 
-        def create(broker: BrokerDefinition) -> CommandRequest:
+        async def create(broker: BrokerDefinition) -> CommandRequest:
             return CommandRequest(command=create_of(fields, key or str(uuid4()), broker))
 
         submitted = await use.submitted(caller, account_id, create, key)
@@ -123,9 +122,12 @@ def _command_routes(use: AlpacaUse) -> list[Any]:
         caller, account_id = await use.command(request, is_cancel=False)
         fields = fields_of(decode_json(await json_body_of(request)))
         key = client_order_id_of(fields)
-        listed = await use.find(caller, account_id, IntentId(order_id))
-        replace = CommandRequest(command=replace_of(fields, listed, key))
-        submitted = await use.submitted(caller, account_id, lambda _: replace, key)
+
+        async def replace(_: BrokerDefinition) -> CommandRequest:
+            listed = await use.find(caller, account_id, IntentId(order_id))
+            return CommandRequest(command=replace_of(fields, listed, key))
+
+        submitted = await use.submitted(caller, account_id, replace, key)
         body = order_body(shown_of(await use.find(caller, account_id, IntentId(order_id))))
         return Response(body, headers=_receipt(submitted))
 
@@ -173,7 +175,7 @@ def _order_routes(use: AlpacaUse) -> list[Any]:
             raise Problem("not_found", "order not found: client_order_id is missing")
         page = await use.intents.page(caller, account_id, None, 1, ActionFilter(client_reference_id=name))
         if not page.rows:
-            raise Problem("not_found", f"order not found for {name}")
+            raise Problem("not_found", "order not found")
         return order_body(shown_of(await use.find(caller, account_id, page.rows[0].action.intent_id)))
 
     return [list_orders, show_order, show_order_by_client_order_id]
