@@ -142,7 +142,7 @@ class WebSocket(Protocol):
     """What a connection becomes by an upgrade."""
 
     def upgraded_from(self, connection: "BoundedProtocol") -> None:
-        """`connection` must be told when this one is lost."""
+        """`connection` counts until this one is lost."""
 
 
 class BoundedProtocol(HttpToolsProtocol):

@@ -9,7 +9,7 @@ are TOO_LATE. A second cancel is answered with the first for five seconds and re
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -184,7 +184,9 @@ class Runner:
         return await client.cancel_intent(of.intent_id, account_id=account_id)
 
 
-async def run_scripts(platform: LocalPlatform, scripts: Sequence[Script]) -> dict[str, list[object]]:
+async def run_scripts(
+    platform: LocalPlatform, scripts: Sequence[Script], make_runner: Callable[..., Runner] = Runner
+) -> dict[str, list[object]]:
     """What each script ended with, by its name; the platform has an account for each, at its broker."""
     ledger = platform.stack.environment["OPENBELL_PAPER_DATABASE_URL"]
     accounts = dict(zip((script.number for script in scripts), platform.seeded.account_ids, strict=True))
@@ -199,7 +201,7 @@ async def run_scripts(platform: LocalPlatform, scripts: Sequence[Script]) -> dic
             )
         )
         opened = await stack.enter_async_context(clients(platform, CLIENTS))
-        runner = Runner(platform, opened, broker, Watch(ours, theirs))
+        runner = make_runner(platform, opened, broker, Watch(ours, theirs))
         watching = asyncio.ensure_future(runner.watch.run())
         try:
             await asyncio.gather(*(runner.run(script, accounts[script.number]) for script in scripts))

@@ -25,7 +25,7 @@ _STATUSES: Final = {
     **{f"PENDING_{pending}": name for pending, name in PENDING.items() if pending is not Pending.NONE},
     **{reason.value: name for reason, name in ENDS.items()},
 }
-# These are told as executions.
+# Updates about executions replace these.
 _FILLS: Final = {"PARTIALLY_FILLED", CloseReason.FILLED.value}
 _NOT_DONE: Final = {ActionState.REFUSED, ActionState.SKIPPED, ActionState.FAILED, ActionState.ABANDONED}
 _OF_ACTIONS: Final[Mapping[tuple[str, str], str]] = {
@@ -46,12 +46,12 @@ def update_name(event: AccountEvent) -> str | None:
             # Alpaca has no message for a fill that the broker took back or corrected.
             return "restated"
         return "partial_fill" if Decimal(body["leaves_quantity"]) else "fill"
-    is_told_otherwise = body["status"] in _FILLS or (body["status"] == "NEW" and event.seq != 1)
-    return None if is_told_otherwise else _STATUSES[body["status"]]
+    has_no_update = body["status"] in _FILLS or (body["status"] == "NEW" and event.seq != 1)
+    return None if has_no_update else _STATUSES[body["status"]]
 
 
 def trade_update(name: str, event: AccountEvent, order: Json) -> Json:
-    """`order` is the order as it is by now: what the event says of an earlier state replaces that."""
+    """`order` is the order as it is by now: the event's own state, which is earlier, replaces that."""
     body = json.loads(event.body)
     update: Json = {"event": name, "timestamp": moment_text(event.occurred_at), "event_id": event.event_id}
     if event.kind is EventKind.BROKER_TRADE:
