@@ -323,6 +323,16 @@ async def test_a_doubt_is_looked_at_again_after_a_second(bench: Bench) -> None:
     await until(is_due)
 
 
+async def test_a_doubt_is_looked_at_less_often_the_older_it_is(bench: Bench) -> None:
+    create = await bench.bring(await bench.accept(), ActionState.UNKNOWN)
+    doubtful = bench.store.accounts_in_doubt_across_organizations
+    due = []
+    for sent, looked in [(15, 2), (28, 5), (28, 9), (60, 12), (60, 18), (900, 28), (900, 32)]:
+        await bench.database.make_older(bench.account, create.action_id, sent, looked)
+        due.append(await doubtful(ALL_SLOTS, 0) != [])
+    assert due == [True, False, True, False, True, False, True]
+
+
 async def test_no_account_is_held_where_nothing_was_restored(bench: Bench) -> None:
     assert await bench.store.accounts_held_across_organizations(ALL_SLOTS, 0) == []
 

@@ -7,17 +7,20 @@ Alpaca's bots, which has no faults.
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import httpx
 
 from openbell_exchange.history import History
+from openbell_server.devtools.child_processes import bound_to_us
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.access.accounts import Environment
 from openbell_torture.alpaca.orders import order_id
@@ -33,7 +36,7 @@ from support.brokers.torture_broker import TortureBroker
 from support.rest.bot_proxy import BotProxy
 
 SEEDS = {"full": 50, "gate": 1}
-AT_ONCE = 8
+AT_ONCE = 16
 BOT_SECONDS = 300
 SETTLE_SECONDS = 180
 SHOWN_MAX = 10
@@ -80,7 +83,8 @@ class _Runner:
         (await self.api.put(url, json={"fields": fields})).raise_for_status()
 
         async def is_valid() -> bool:
-            return (await self.api.post(f"{url}/verify")).json().get("status") == "VALID"
+            verified: dict[str, object] = (await self.api.post(f"{url}/verify")).json()
+            return verified.get("status") == "VALID"
 
         await until(is_valid, SETTLE_SECONDS)
 
@@ -93,8 +97,9 @@ class _Runner:
             "OPENBELL_TORTURE_BELIEF": str(belief),
             "NO_PROXY": "127.0.0.1",
         }
+        command = [sys.executable, "-m", f"openbell_torture.examples.{bot}"]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", f"openbell_torture.examples.{bot}", env={**os.environ, **settings}
+            *bound_to_us(None, signal.SIGKILL), *command, env={**os.environ, **settings}
         )
         try:
             return await asyncio.wait_for(process.wait(), BOT_SECONDS)
@@ -107,13 +112,19 @@ class _Runner:
 
     async def _settled(self, account_id: UUID) -> dict[str, str]:
         """The broker's name of each order by its id, once no order waits for anything."""
-        async with asyncio.timeout(SETTLE_SECONDS):
-            while True:
-                page = await self.api.get("/v1/orders", params={"account_id": str(account_id), "limit": 100})
-                orders = page.raise_for_status().json()["data"]
-                if all(each["pending"] == "NONE" and each["certainty"] == "CONFIRMED" for each in orders):
-                    return {each["intent_id"]: each["client_order_id"] for each in orders}
-                await asyncio.sleep(0.2)
+        orders: list[dict[str, Any]] = []
+
+        async def is_settled() -> bool:
+            page = await self.api.get("/v1/orders", params={"account_id": str(account_id), "limit": 100})
+            orders[:] = page.raise_for_status().json()["data"]
+            return not any(_is_in_doubt(each) for each in orders)
+
+        try:
+            await until(is_settled, SETTLE_SECONDS)
+        except TimeoutError:
+            print(*(json.dumps(each) for each in orders if _is_in_doubt(each)), sep="\n", flush=True)
+            raise
+        return {each["intent_id"]: each["client_order_id"] for each in orders}
 
     def _findings(
         self, account_id: UUID, histories: list[History], names: dict[str, str], held: dict[str, str]
@@ -130,6 +141,10 @@ class _Runner:
         believed = {symbol: Decimal(str(quantity)) for symbol, quantity in held.items()}
         translated = Journal(entries=entries, known=known, believed=believed)
         return findings_of(translated, histories, actions_of(translated, histories))
+
+
+def _is_in_doubt(order: dict[str, Any]) -> bool:
+    return (order["pending"], order["certainty"]) != ("NONE", "CONFIRMED")
 
 
 async def _prove(figures: Figures, platform: LocalPlatform, seeds: int) -> None:
@@ -164,7 +179,8 @@ async def _prove(figures: Figures, platform: LocalPlatform, seeds: int) -> None:
     found = [task.result() for task in tasks]
     for bot in FIXED:
         lines = [line for (of, _), lines in zip(runs, found, strict=True) if of == bot for line in lines]
-        print(*lines[:SHOWN_MAX], sep="\n", flush=True)
+        for line in lines[:SHOWN_MAX]:
+            print(line, flush=True)
         figures.exactly(f"{bot} through the platform: findings in {seeds} seeds", len(lines), 0)
     orders = sum(len(engine.exchange.list_orders(account_id)) for account_id, engine in broker.engines.items())
     figures.shown("orders at the broker", orders)

@@ -33,6 +33,7 @@ PARTS: Final = {
     "backtest": Part(_REST, 6),
     # Promises nothing.
     "bench": Part(()),
+    "bots": Part((*_REST, f"{_SERVER}/brokers/alpaca", "torture")),
     "brokers": Part((*_EXECUTION, "server/tests/conformance", "server/tests/loopbacks"), 40),
     "commit": Part(_REST, 12),
     "contract": Part(_ALL),

@@ -1,6 +1,5 @@
 """What execution looks at next, in memory."""
 
-import math
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -52,8 +51,8 @@ class MemoryExecutionStore:
                 return False
             if row.state is ActionState.DISPATCHING:
                 return row.send_started_at < now - timedelta(seconds=stuck_after_seconds)
-            near = row.send_started_at > now - timedelta(seconds=NEAR_SECONDS)
-            wait = 1.0 if near else min(PROBE_SECONDS_MAX, math.pow(2, min(10, len(row.probes))))
+            age = (now - row.send_started_at).total_seconds()
+            wait = 1.0 if age < NEAR_SECONDS else min(PROBE_SECONDS_MAX, age / 4)
             return row.state is ActionState.UNKNOWN and row.updated_at < now - timedelta(seconds=wait)
 
         return self._accounts(slots, is_due)

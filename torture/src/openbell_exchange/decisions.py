@@ -12,6 +12,8 @@ DUPLICATE_ID: Final = "duplicate_client_order_id"
 UNKNOWN_ORDER: Final = "unknown_order"
 UNKNOWN_SYMBOL: Final = "unknown_symbol"
 TOO_MANY_REQUESTS: Final = "too_many_requests"
+# The answer of a fault: the command was done.
+DENIED_ALTHOUGH_DONE: Final = "order_not_permitted"
 
 
 class Refusal(Exception):

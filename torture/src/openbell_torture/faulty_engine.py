@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
-from openbell_exchange.decisions import Refusal
+from openbell_exchange.decisions import DENIED_ALTHOUGH_DONE, Refusal
 from openbell_exchange.faults import CommandKind, Fault, Oddity
 from openbell_exchange.history import History
 from openbell_exchange.memory import MemoryExchange, OrderUpdate
@@ -186,7 +186,7 @@ class FaultyEngine:
         if fault is Fault.DONE_THEN_ERROR:
             raise Broken
         if fault is Fault.DONE_THEN_DENIED:
-            raise Refusal("order_not_permitted", "refused, although it was done")
+            raise Refusal(DENIED_ALTHOUGH_DONE, "refused, although it was done")
         if fault is Fault.DONE_THEN_WAIT:
             await asyncio.sleep(_FILL_FIRST_SECONDS)
 

@@ -13,6 +13,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from openbell_exchange.terms import decimal_text as decimal_text
+from openbell_server.application.ports.broker import QueryFailed
 from openbell_server.bounded_http import trusted_tls
 from openbell_server.brokers.http_connections import (
     Answer,
@@ -71,7 +72,7 @@ class UnreadableAnswer(BrokerHttpError):
     """The broker's answer is not JSON of the expected form."""
 
 
-class ListBrokenOff(Exception):
+class ListBrokenOff(QueryFailed):
     """A list cannot be read to its end, or lacks data that it must contain."""
 
 

@@ -8,6 +8,8 @@ from typing import Final, cast
 
 import httptools
 
+from openbell_server.application.ports.broker import QueryFailed
+
 ANSWER_BYTES_MAX: Final = 1_000_000
 # Limit for the bytes of one answer on the wire, headers and framing included.
 WIRE_BYTES_MAX: Final = 2_000_000
@@ -24,7 +26,7 @@ _VERSIONS: Final = frozenset({"1.0", "1.1"})
 _FINAL: Final = 200
 
 
-class BrokerHttpError(Exception):
+class BrokerHttpError(QueryFailed):
     """There is no answer of the broker that can be used."""
 
 

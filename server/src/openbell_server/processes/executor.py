@@ -51,6 +51,7 @@ from openbell_server.application.execution.slot_leases import RENEW_SECONDS, Slo
 from openbell_server.application.execution.sweeps import Sweep, SweepStore
 from openbell_server.application.execution.wiring import ExecutorDependencies, ExecutorParts, build_executor
 from openbell_server.application.ports.account_transaction import BrokerAccount
+from openbell_server.application.ports.broker import QueryFailed
 from openbell_server.brokers.registry import BROKERS, spelled_at
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.processes.broker_addresses import broker_addresses
@@ -295,13 +296,21 @@ async def _sweep_until(
         dispatcher.failures += parts.ticks.failures
         parts.ticks.failures.clear()
         while dispatcher.failures:
-            log.error("execution_failed", exc_info=dispatcher.failures.pop())
+            _log_failure(dispatcher.failures.pop(), log)
         _log_accounts(dispatcher, log)
         while sign_ins.failures:
             account_id, why = sign_ins.failures.pop()
             log.warning("sign_in_failed", account_id=str(account_id), why=why)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), SWEEP_SECONDS)
+
+
+def _log_failure(failure: BaseException, log: structlog.stdlib.BoundLogger) -> None:
+    """A traceback only for what is not explained by a broker or a service that does not answer."""
+    if isinstance(failure, (QueryFailed, *UNAVAILABLE)):
+        log.warning("execution_failed", error=repr(failure))
+    else:
+        log.error("execution_failed", exc_info=failure)
 
 
 def _log_accounts(dispatcher: AccountDispatcher, log: structlog.stdlib.BoundLogger) -> None:

@@ -1,7 +1,7 @@
 """One account on either of two databases, PostgreSQL and memory: what one of them does, the other must do too."""
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
 from uuid import uuid4
@@ -55,6 +55,9 @@ class Database(Protocol):
 
     async def another_account(self) -> BrokerAccount:
         """One more of the same organization."""
+
+    async def make_older(self, account: BrokerAccount, action_id: ActionId, sent: float, looked: float) -> None:
+        """As if an action had been sent and looked up so many seconds ago."""
 
     async def position(self, account: BrokerAccount) -> Decimal | None:
         """Of the only symbol, if there is one."""
@@ -140,6 +143,15 @@ class PostgresDatabase:
     async def another_account(self) -> BrokerAccount:
         return _as_known(await an_account(self.pool, self.tenant.account.organization_id))
 
+    async def make_older(self, account: BrokerAccount, action_id: ActionId, sent: float, looked: float) -> None:
+        await self.pool.execute(
+            """update action_states set send_started_at = now() - $2 * interval '1 second',
+                updated_at = now() - $3 * interval '1 second' where action_id = $1""",
+            action_id,
+            sent,
+            looked,
+        )
+
     async def position(self, account: BrokerAccount) -> Decimal | None:
         found: Decimal | None = await self.pool.fetchval(
             "select quantity from positions where account_id = $1", account.account_id
@@ -171,6 +183,14 @@ class InMemory:
         account = BrokerAccount(self._organization, account_id, "paper", slot_of(account_id))
         self.memory.add_account(Book(account=account))
         return account
+
+    async def make_older(self, account: BrokerAccount, action_id: ActionId, sent: float, looked: float) -> None:
+        rows, now = self.memory.books[account.account_id].actions, datetime.now(UTC)
+        rows[action_id] = replace(
+            rows[action_id],
+            send_started_at=now - timedelta(seconds=sent),
+            updated_at=now - timedelta(seconds=looked),
+        )
 
     async def position(self, account: BrokerAccount) -> Decimal | None:
         return next(iter(self.memory.books[account.account_id].positions.values()), None)

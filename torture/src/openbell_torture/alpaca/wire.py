@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from openbell_exchange.decisions import Refusal
+from openbell_exchange.decisions import DENIED_ALTHOUGH_DONE, Refusal
 from openbell_exchange.terms import EXACT
 
 # The paper and the live address let in different keys.
@@ -33,6 +33,9 @@ _REFUSALS: Final[dict[str, tuple[int, int, str | None]]] = {
     "too_many_requests": (429, 42910000, "rate limit exceeded"),
     "order_closed": (422, 42210000, None),
     "insufficient_buying_power": (403, 40310000, "insufficient buying power"),
+    "insufficient_position": (403, 40310000, "insufficient qty available for order"),
+    "unknown_symbol": (422, 42210000, "asset not found"),
+    "off_tick": (422, 42210000, "invalid price: sub-penny increment does not fulfill minimum pricing criteria"),
     "invalid_order": (422, 42210000, None),
     "refused": (403, 40310000, "new orders are rejected by user request"),
 }
@@ -131,8 +134,8 @@ def quantity_in(fields: Mapping[str, Any]) -> Decimal | None:
 
 def translated(refusal: Refusal, method: str) -> Refused:
     """A refusal of the engine as Alpaca sends it."""
-    if refusal.code not in _REFUSALS:
-        return Refused(*_LOOK_ALIKES.get(method, (400, 40010000, "bad request")))
+    if refusal.code == DENIED_ALTHOUGH_DONE:
+        return Refused(*_LOOK_ALIKES[method])
     text = refusal.text
     if refusal.code == "order_closed":
         text = f'order is already in "{text.rpartition(" ")[2].lower()}" state'

@@ -12,10 +12,17 @@ TIMEOUT_SECONDS = 1.0
 QUANTITIES = range(1, 11)
 SYMBOL = "AAPL"
 ENDS = {"filled", "canceled", "expired", "rejected"}
+WORKING = {"new", "partially_filled"}
+# A broker may take an order and reject it later: it is then sent again, as an order of its own.
+ATTEMPTS = 20
 
 
 class NoAnswer(Exception):
     """The request may have been done or not."""
+
+
+class Rejected(Exception):
+    """The broker rejected every attempt."""
 
 
 class Refused(Exception):

@@ -5,10 +5,13 @@ import uuid
 from typing import Any
 
 from openbell_torture.examples.broker import (
+    ATTEMPTS,
     ENDS,
     QUANTITIES,
+    WORKING,
     NoAnswer,
     Refused,
+    Rejected,
     call,
     market_buy,
     orders,
@@ -25,7 +28,19 @@ def find(client_order_id: str) -> dict[str, Any] | None:
             time.sleep(0.05)
 
 
-def place(order: dict[str, Any]) -> dict[str, Any]:
+def place(order: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
+    """The order in one of these states. Sent again if it is rejected."""
+    for _ in range(ATTEMPTS):
+        placed = send(order)
+        while placed["status"] not in wanted | ENDS:
+            time.sleep(0.05)
+            placed = find(placed["client_order_id"]) or placed
+        if placed["status"] != "rejected":
+            return placed
+    raise Rejected
+
+
+def send(order: dict[str, Any]) -> dict[str, Any]:
     named = {**order, "client_order_id": str(uuid.uuid4())}
     while True:
         try:
@@ -40,12 +55,8 @@ def place(order: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     held = 0
     for quantity in QUANTITIES:
-        bought = place(market_buy(quantity))
-        while bought["status"] not in ENDS:
-            time.sleep(0.05)
-            bought = find(bought["client_order_id"]) or bought
-        held += int(bought["filled_qty"])
-        place(stop(quantity))
+        held += int(place(market_buy(quantity), ENDS)["filled_qty"])
+        place(stop(quantity), WORKING)
         state_what_is_held(held)
 
 

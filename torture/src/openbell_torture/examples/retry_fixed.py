@@ -5,10 +5,13 @@ import uuid
 from typing import Any
 
 from openbell_torture.examples.broker import (
+    ATTEMPTS,
     ENDS,
     QUANTITIES,
+    WORKING,
     NoAnswer,
     Refused,
+    Rejected,
     call,
     market_buy,
     order_with_id,
@@ -17,7 +20,19 @@ from openbell_torture.examples.broker import (
 )
 
 
-def place(order: dict[str, Any]) -> dict[str, Any]:
+def place(order: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
+    """The order in one of these states. Sent again if it is rejected."""
+    for _ in range(ATTEMPTS):
+        placed = send(order)
+        while placed["status"] not in wanted | ENDS:
+            time.sleep(0.05)
+            placed = find(placed["client_order_id"]) or placed
+        if placed["status"] != "rejected":
+            return placed
+    raise Rejected
+
+
+def send(order: dict[str, Any]) -> dict[str, Any]:
     """The order as the broker has it. The broker refuses a second order with the same id."""
     named = {**order, "client_order_id": str(uuid.uuid4())}
     while True:
@@ -40,19 +55,11 @@ def find(client_order_id: str) -> dict[str, Any] | None:
             time.sleep(0.05)
 
 
-def ended(order: dict[str, Any]) -> dict[str, Any]:
-    """The order when it cannot fill any more."""
-    while order["status"] not in ENDS:
-        time.sleep(0.05)
-        order = find(order["client_order_id"]) or order
-    return order
-
-
 def main() -> None:
     held = 0
     for quantity in QUANTITIES:
-        held += int(ended(place(market_buy(quantity)))["filled_qty"])
-        place(stop(quantity))
+        held += int(place(market_buy(quantity), ENDS)["filled_qty"])
+        place(stop(quantity), WORKING)
         state_what_is_held(held)
 
 

@@ -11,10 +11,13 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from openbell_torture.examples.broker import (
+    ATTEMPTS,
     ENDS,
     QUANTITIES,
+    WORKING,
     NoAnswer,
     Refused,
+    Rejected,
     call,
     market_buy,
     order_with_id,
@@ -46,6 +49,15 @@ async def follow(known: Orders, news: asyncio.Event) -> None:
 
 
 async def place(order: dict[str, Any], wanted: set[str], known: Orders, news: asyncio.Event) -> dict[str, Any]:
+    """The order in one of these states. Sent again if it is rejected."""
+    for _ in range(ATTEMPTS):
+        placed = await send(order, wanted | ENDS, known, news)
+        if placed["status"] != "rejected":
+            return placed
+    raise Rejected
+
+
+async def send(order: dict[str, Any], wanted: set[str], known: Orders, news: asyncio.Event) -> dict[str, Any]:
     """Send the order until it has one of these states, always under the same id."""
     name = str(uuid.uuid4())
     while True:
@@ -80,7 +92,7 @@ async def main() -> None:
     for quantity in QUANTITIES:
         bought = await place(market_buy(quantity), ENDS, known, news)
         held += int(bought["filled_qty"])
-        await place(stop(quantity), {"new"}, known, news)
+        await place(stop(quantity), WORKING, known, news)
         state_what_is_held(held)
     following.cancel()
 

@@ -131,7 +131,11 @@ class BrokerReplacement:
     valid_until: datetime
 
 
-class SlowDown(Exception):
+class QueryFailed(Exception):
+    """The broker did not answer a query, or not so that it can be used. It is repeated later."""
+
+
+class SlowDown(QueryFailed):
     """Raised by queries when the broker requests a pause: for how many seconds, 0 if it gives no time.
 
     A command that the broker refused for the same reason returns NotSent with retry_after.

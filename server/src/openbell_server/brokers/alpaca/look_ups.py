@@ -6,23 +6,22 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from openbell_server.application.ports.broker import SlowDown
+from openbell_server.application.ports.broker import QueryFailed
 from openbell_server.brokers.alpaca.account import AlpacaAccount
 from openbell_server.brokers.alpaca.chains import Chain
 from openbell_server.brokers.alpaca.wire import MULTI_LEG, REPLACED, AlpacaOrder
-from openbell_server.brokers.http_client import QUERY_ERRORS, ListBrokenOff
 from openbell_server.domain.orders.broker_reports import OrderName, OrderReport
 from openbell_server.domain.orders.order_terms import exact_total
 
 CHAIN_MAX: Final = 100
 
 
-class ChainBroken(Exception):
+class ChainBroken(QueryFailed):
     """The chain of an order cannot be read from the first to the last."""
 
 
 # All errors that a look-up can end with.
-LOOK_UP_ERRORS: Final = (*QUERY_ERRORS, SlowDown, ChainBroken, ListBrokenOff)
+LOOK_UP_ERRORS: Final = (QueryFailed, TimeoutError)
 
 
 class _Known:

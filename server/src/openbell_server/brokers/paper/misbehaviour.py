@@ -12,7 +12,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from openbell_exchange.decisions import TOO_MANY_REQUESTS, Refusal
+from openbell_exchange.decisions import DENIED_ALTHOUGH_DONE, TOO_MANY_REQUESTS, Refusal
 from openbell_exchange.faults import CommandKind, Fault, Faults, Oddity
 from openbell_exchange.money import fee
 from openbell_exchange.updates import Update
@@ -35,7 +35,7 @@ _RETRY_AFTER_SECONDS: Final = 2
 _LATE_MAX: Final = 1_000
 _KEPT_MAX: Final = 100_000
 _CORRECTION: Final = Decimal("0.01")
-_DENIED: Final = {"code": "order_not_permitted", "text": "rejected by the fault plan, although it was done"}
+_DENIED: Final = {"code": DENIED_ALTHOUGH_DONE, "text": "rejected by the fault plan, although it was done"}
 
 Act = Callable[[], Awaitable[str]]
 

@@ -13,8 +13,8 @@ from typing import Final
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from openbell_server.application.ports.broker import FeedItem, SlowDown
-from openbell_server.brokers.http_client import QUERY_ERRORS, ListBrokenOff, describe_error
+from openbell_server.application.ports.broker import FeedItem, QueryFailed, SlowDown
+from openbell_server.brokers.http_client import describe_error
 from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.wire import TradierOrder
 
@@ -26,7 +26,7 @@ AGAIN_SECONDS_MIN: Final = 0.25
 AGAIN_SECONDS_MAX: Final = 15.0
 # The rate limit counts per minute.
 RATE_LIMIT_SECONDS_MAX: Final = 60.0
-_QUERY_ERRORS: Final = (*QUERY_ERRORS, SlowDown, ListBrokenOff)
+_QUERY_ERRORS: Final = (QueryFailed, TimeoutError)
 
 
 @dataclass(slots=True)

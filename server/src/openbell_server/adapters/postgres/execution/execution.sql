@@ -260,17 +260,18 @@ where settled_at is null and state = 'QUEUED' and slot = any(:slots::smallint[])
 limit 1000;
 
 -- name: accounts_in_doubt_across_organizations(slots, stuck_after_seconds)
--- A look-up without a result is repeated every second for 20 seconds after the send, then after 2, 4 … 30 seconds.
+-- A look-up without a result is repeated every second for 20 seconds after the send, then after a quarter of the time
+-- since the send, at most 30 seconds.
 select distinct account_id from action_states
 where settled_at is null and slot = any(:slots::smallint[])
     and (
         (state = 'DISPATCHING' and send_started_at < clock_timestamp() - make_interval(secs => :stuck_after_seconds))
         or (
             state = 'UNKNOWN' and updated_at < clock_timestamp()
-                - make_interval(secs => case
-                    when send_started_at > clock_timestamp() - interval '20 seconds' then 1
-                    else least(30, power(2, least(10, jsonb_array_length(probes))))
-                end)
+                - case
+                    when send_started_at > clock_timestamp() - interval '20 seconds' then interval '1 second'
+                    else least(interval '30 seconds', (clock_timestamp() - send_started_at) / 4)
+                end
         )
     )
 limit 1000;
