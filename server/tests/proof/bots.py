@@ -36,8 +36,8 @@ from support.brokers.torture_broker import TortureBroker
 from support.rest.bot_proxy import BotProxy
 
 SEEDS = {"full": 50, "gate": 1}
-AT_ONCE = 16
-BOT_SECONDS = 300
+AT_ONCE = 75
+BOT_SECONDS = 450
 SETTLE_SECONDS = 180
 SHOWN_MAX = 10
 LOGS = Path("build/proof/bots-logs")

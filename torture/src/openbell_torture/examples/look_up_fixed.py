@@ -33,7 +33,7 @@ def place(order: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
     for _ in range(ATTEMPTS):
         placed = send(order)
         while placed["status"] not in wanted | ENDS:
-            time.sleep(0.05)
+            time.sleep(0.2)
             placed = find(placed["client_order_id"]) or placed
         if placed["status"] != "rejected":
             return placed
