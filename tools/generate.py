@@ -1,9 +1,11 @@
 """Makes what is generated from the code: docs/openapi.json, pages that say all of a table or an interface, drawings."""
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
 from api_reference import api_reference_page
+from broker_register import register, register_page, rows_of
 from brokers_page import brokers_page
 from cli_reference import cli_reference_page
 from drawings import DRAWINGS
@@ -48,6 +50,9 @@ def main() -> None:
         schema_page({str(path.relative_to(migrations.FOLDER)): path.read_text() for path in migrations.FILES})
     )
     (DOCS / "brokers.md").write_text(brokers_page(BROKERS))
+    entries = register(rows_of(DOCS / "brokers"))
+    (DOCS / "brokers/register.md").write_text(register_page(entries))
+    (DOCS / "brokers/register.json").write_text(json.dumps(entries, indent=1) + "\n")
     (DOCS / "errors.md").write_text(errors_page())
     (DOCS / "lifecycle.md").write_text(order_lifecycle_page())
     (DOCS / "metrics.md").write_text(metrics_page())

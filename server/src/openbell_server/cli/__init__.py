@@ -9,6 +9,7 @@ from openbell_server.cli import (
     actions,
     audit,
     backup,
+    brokers,
     calendars,
     controls,
     database,
@@ -52,6 +53,7 @@ app.add_typer(audit.app, name="audit", help="Who changed what.")
 app.add_typer(recovery.app, name="recovery", help="What happens after the database was restored or promoted.")
 app.add_typer(backup.app, name="backup", help="Whether a restored database is whole.")
 app.add_typer(vault.app, name="vault", help="The key that wraps sealed broker credentials.")
+app.add_typer(brokers.app, name="brokers", help="What a broker's paper environment does, measured.")
 app.command("doctor")(doctor.doctor)
 processes.register(app)
 app.command("demo")(demo.demo)

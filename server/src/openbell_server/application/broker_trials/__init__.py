@@ -1,0 +1,1 @@
+"""Measures what a broker's sandbox does with commands."""
