@@ -162,6 +162,8 @@ async def _honest(figures: Figures, desks: Mapping[str, _Desk]) -> None:
             _keep(broker, measurements)
         figures.shown(f"{broker}: measurements", len(measurements))
         figures.exactly(f"{broker}: measurements unlike what it was configured to do", len(differ), 0)
+    if figures.size == "full":
+        print("docs/brokers/simulated.jsonl is new: run make generate", flush=True)
 
 
 def _keep(broker: str, measurements: list[Measurement]) -> None:
