@@ -29,7 +29,7 @@ PROOFS = (
         "{0[actions before the migration]:,} actions, a migration and a restore under load",
         ("failed requests", "orders doubled at the broker"),
     ),
-    ("kill", "halts of an account, an organization and the platform", ("platform: doors opened after the halt",)),
+    ("kill", "halts of an account, an organization and the platform", ("PLATFORM: doors opened after the halt",)),
     ("isolation", "every statement with the ids of another organization", ("rows of others seen",)),
     (
         "authz",
@@ -66,8 +66,8 @@ PROMISES = {
     ),
     "halt": (
         "kill",
-        "platform: doors opened after the halt",
-        "doors opened after a halt of the platform: {0[platform: queued commands skipped]:,} queued commands skipped",
+        "PLATFORM: doors opened after the halt",
+        "doors opened after a halt of the platform: {0[PLATFORM: queued commands skipped]:,} queued commands skipped",
     ),
     "events": (
         "events",

@@ -58,7 +58,7 @@ def _first_report(figures: Figures, folder: Path) -> None:
         done = subprocess.run(
             command, cwd=folder, env=_clean(), capture_output=True, text=True, check=False, timeout=_TIMEOUT
         )
-    figures.exactly("the report of the first bot says that orders were doubled", int("doubled: buy" in done.stdout), 1)
+    figures.exactly("the first report states that orders were doubled", int("doubled: buy" in done.stdout), 1)
     figures.at_most("commands to the first report", len(commands), 3)
     figures.at_most("seconds to the first report", round(time.monotonic() - begun, 1), 60)
 

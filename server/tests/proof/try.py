@@ -189,8 +189,8 @@ async def _lying(figures: Figures, lies: list[Lie], desks: Mapping[str, _Desk]) 
         found += differ == {lie.shown_by}
         if differ != {lie.shown_by}:
             print(f"{lie}: {differ}", flush=True)
-    figures.exactly("lies", len(lies), len(lies))
-    figures.exactly("lies found, each by its measurement and no other", found, len(lies))
+    figures.exactly("configured differences", len(lies), len(lies))
+    figures.exactly("of these found, each by its measurement and no other", found, len(lies))
 
 
 async def _killed(figures: Figures, desk: _Desk) -> None:
