@@ -62,13 +62,13 @@ async def run_trial(plan: TrialPlan) -> list[Measurement]:
                 monotonic=time.monotonic,
             )
             await clean_up(subject)
-            is_done = False
             try:
                 measurements = await measure(subject, proxy.cut_next)
-                is_done = True
-            finally:
-                # A trial that ended early may have sent an order whose fate it does not know.
-                await clean_up(subject, may_arrive=not is_done)
+            except BaseException:
+                # A trial that ended early may have sent an order whose outcome it does not know.
+                await clean_up(subject)
+                raise
+            await clean_up(subject, may_arrive=False)
             return measurements
     finally:
         sent.close()

@@ -1,4 +1,4 @@
-"""A broker that does not answer a query is a sentence in the log; what nobody expected is a traceback."""
+"""The executor logs a query that a broker did not answer as a warning, any other failure with its traceback."""
 
 import pytest
 import structlog

@@ -2,9 +2,11 @@
 
 import json
 import os
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ ENDS = {"filled", "canceled", "expired", "rejected"}
 WORKING = {"new", "partially_filled"}
 # A broker may take an order and reject it later: it is then sent again, as an order of its own.
 ATTEMPTS = 20
+
+
+Order = dict[str, Any]
 
 
 class NoAnswer(Exception):
@@ -84,6 +89,18 @@ def order_with_id(client_order_id: str) -> dict[str, Any] | None:
             return None
         raise
     return found
+
+
+def place(order: Order, wanted: set[str], send: Callable[[Order], Order], find: Callable[[str], Order | None]) -> Order:
+    """The order in one of these states. Sent again if it is rejected."""
+    for _ in range(ATTEMPTS):
+        placed = send(order)
+        while placed["status"] not in wanted | ENDS:
+            time.sleep(0.2)
+            placed = find(placed["client_order_id"]) or placed
+        if placed["status"] != "rejected":
+            return placed
+    raise Rejected
 
 
 def state_what_is_held(held: int) -> None:

@@ -5,16 +5,15 @@ import uuid
 from typing import Any
 
 from openbell_torture.examples.broker import (
-    ATTEMPTS,
     ENDS,
     QUANTITIES,
     WORKING,
     NoAnswer,
     Refused,
-    Rejected,
     call,
     market_buy,
     orders,
+    place,
     state_what_is_held,
     stop,
 )
@@ -26,18 +25,6 @@ def find(client_order_id: str) -> dict[str, Any] | None:
             return next((each for each in orders("all") if each["client_order_id"] == client_order_id), None)
         except (NoAnswer, Refused):
             time.sleep(0.05)
-
-
-def place(order: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
-    """The order in one of these states. Sent again if it is rejected."""
-    for _ in range(ATTEMPTS):
-        placed = send(order)
-        while placed["status"] not in wanted | ENDS:
-            time.sleep(0.2)
-            placed = find(placed["client_order_id"]) or placed
-        if placed["status"] != "rejected":
-            return placed
-    raise Rejected
 
 
 def send(order: dict[str, Any]) -> dict[str, Any]:
@@ -55,8 +42,8 @@ def send(order: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     held = 0
     for quantity in QUANTITIES:
-        held += int(place(market_buy(quantity), ENDS)["filled_qty"])
-        place(stop(quantity), WORKING)
+        held += int(place(market_buy(quantity), ENDS, send, find)["filled_qty"])
+        place(stop(quantity), WORKING, send, find)
         state_what_is_held(held)
 
 

@@ -1,4 +1,4 @@
-"""Rows of measured brokers: made by one run, dated, and signed with a key of whoever ran it."""
+"""Sign the row that one trial of a broker writes, and verify the signature of a row."""
 
 import base64
 import json
@@ -51,7 +51,7 @@ def signed_row(
         "of": "sandbox" if is_sandbox else "simulator",
         "version": version,
         "measured_at": at.isoformat(timespec="seconds"),
-        "measurements": [asdict(each) for each in measurements],
+        "measurements": [{**asdict(each), "agrees": each.agrees} for each in measurements],
         "public_key": _text(key.public_key().public_bytes_raw()),
     }
     return {**row, _SIGNATURE: _text(key.sign(_canonical(row)))}

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Final
 
 from openbell_server.application.broker_trials.subject import CLOCK_SECONDS, ENDED, Subject, TrialStopped
-from openbell_server.application.ports.broker import QueryFailed
-from openbell_server.domain.orders.broker_reports import OrderName, OrderReport
+from openbell_server.application.ports.broker import LOOK_UP_ERRORS
+from openbell_server.domain.orders.broker_reports import OrderReport
 
 CLEAN_UP_SECONDS: Final = 180
 _LOOK_SECONDS: Final = 1.0
@@ -29,16 +29,14 @@ async def clean_up(subject: Subject, *, may_arrive: bool = True) -> None:
             left: list[OrderReport] | None = [
                 each for each in listed if each.status not in ENDED and subject.is_ours(each)
             ]
-        except (QueryFailed, TimeoutError):
+        except LOOK_UP_ERRORS:
             left = None
         if subject.monotonic() > deadline:
             names = ", ".join(each.broker_order_id for each in left or []) or "the list of orders cannot be read"
             raise TrialStopped(f"Orders may still be open at the broker, cancel them there: {names}.")
         for each in left or []:
             # What became of it the next look shows.
-            await subject.cancel(
-                OrderName(client_order_id=each.client_order_id or "", broker_order_ids=(each.broker_order_id,))
-            )
+            await subject.cancel_reported(each)
         clean = clean + 1 if left == [] and subject.now() > arrived_at else 0
         await asyncio.sleep(_LOOK_SECONDS)
     subject.sent.clear()

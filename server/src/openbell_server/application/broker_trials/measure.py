@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from openbell_server.application.broker_trials.subject import ENDED, Measurement, Subject, TrialStopped
-from openbell_server.application.ports.broker import QueryFailed, ReplaceSupport
+from openbell_server.application.ports.broker import LOOK_UP_ERRORS, ReplaceSupport
 from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
 from openbell_server.domain.orders.broker_reports import Accepted, NotSent, OrderName, OrderReport, Outcome, Refused
 from openbell_server.domain.orders.intents import ActionType
@@ -80,17 +80,11 @@ class Trial:
         documented, taken = f"within {limit:g} s of the answer", await self.until(is_reported)
         await self._end(name)
         if taken is None:
-            return Measurement(name="feed", documented=documented, measured="no report", agrees=False)
+            return _compared("feed", documented, "no report")
         reported_at = min(self._reported[each] for each in names if each in self._reported)
         late = reported_at - answered_at
-        agrees = late <= limit
-        return Measurement(
-            name="feed",
-            documented=documented,
-            measured=documented if agrees else "later",
-            agrees=agrees,
-            evidence=f"{abs(late):.3f} s {'before' if late < 0 else 'after'} the answer",
-        )
+        evidence = f"{abs(late):.3f} s {'before' if late < 0 else 'after'} the answer"
+        return _compared("feed", documented, documented if late <= limit else "later", evidence)
 
     async def ids_and_look_ups(self) -> list[Measurement]:
         """Send an id again while its order is open and after it ended, and look for the order then."""
@@ -205,7 +199,7 @@ class Trial:
                 async with asyncio.timeout(seconds):
                     if await condition():
                         return taken
-            except (QueryFailed, TimeoutError):
+            except LOOK_UP_ERRORS:
                 pass
             await asyncio.sleep(_LOOK_SECONDS)
         return None
@@ -238,7 +232,7 @@ class Trial:
         async def is_clean() -> bool:
             left = [each for each in await self._listed() if each.status not in ENDED]
             for each in left:
-                await self.subject.cancel(_shown(each))
+                await self.subject.cancel_reported(each)
             return not left
 
         if await self.until(is_clean) is None:
@@ -266,15 +260,15 @@ class Trial:
             raise TrialStopped("The list of orders cannot be read.")
         return reports
 
-    async def _report(self, name: str) -> OrderReport:
+    async def _reports(self, name: str) -> list[OrderReport]:
         ids = self.subject.broker_ids[name]
-        return next(
-            each for each in await self._listed() if each.client_order_id == name or each.broker_order_id in ids
-        )
+        return [each for each in await self._listed() if each.client_order_id == name or each.broker_order_id in ids]
+
+    async def _report(self, name: str) -> OrderReport:
+        return (await self._reports(name))[0]
 
     async def _is_listed(self, name: str) -> bool:
-        ids = self.subject.broker_ids[name]
-        return any(each.client_order_id == name or each.broker_order_id in ids for each in await self._listed())
+        return bool(await self._reports(name))
 
     async def _has_ended(self, name: str) -> bool:
         return (await self._report(name)).status in ENDED
@@ -290,10 +284,6 @@ class Trial:
         return await self.until(is_longer, seconds) is not None
 
 
-def _shown(report: OrderReport) -> OrderName:
-    return OrderName(client_order_id=report.client_order_id or "", broker_order_ids=(report.broker_order_id,))
-
-
 def _id_class(*, while_open: bool, after_end: bool, echo: bool) -> IdClass:
     """By whether a second order came of the same id."""
     if while_open:
@@ -302,9 +292,7 @@ def _id_class(*, while_open: bool, after_end: bool, echo: bool) -> IdClass:
 
 
 def _compared(name: str, documented: str, measured: str, evidence: str = "") -> Measurement:
-    return Measurement(
-        name=name, documented=documented, measured=measured, agrees=documented == measured, evidence=evidence
-    )
+    return Measurement(name=name, documented=documented, measured=measured, evidence=evidence)
 
 
 def _counted(orders: int) -> str:

@@ -35,8 +35,11 @@ class Measurement:
     name: str
     measured: str
     documented: str | None = None
-    agrees: bool = True
     evidence: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return self.documented in {None, self.measured}
 
 
 class SentOrders(Protocol):
@@ -98,6 +101,11 @@ class Subject:
     async def cancel(self, order: OrderName) -> Outcome:
         return await self._within(self.session.cancel(self.account_id, order, self._valid_until()))
 
+    async def cancel_reported(self, report: OrderReport) -> None:
+        """Under every id that the report has."""
+        name, ids = report.client_order_id or "", (report.broker_order_id,)
+        await self.cancel(OrderName(client_order_id=name, broker_order_ids=ids))
+
     async def _within(self, command: Awaitable[Outcome]) -> Outcome:
         try:
             async with asyncio.timeout(COMMAND_SECONDS):
@@ -111,7 +119,7 @@ class Subject:
         return [each for each in reports if self.is_ours(each) and each.status is not ReportStatus.REJECTED]
 
     def is_ours(self, report: OrderReport) -> bool:
-        """By our id; at a broker that keeps none, by terms that nobody else is likely to have."""
+        """Whether this trial sent the order: by our id or, at a broker that stores no ids, by the order's terms."""
         if report.client_order_id is not None:
             return report.client_order_id in self.sent.all()
         symbol, terms = None if report.description is None else report.description.symbol, report.terms

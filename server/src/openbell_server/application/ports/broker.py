@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
@@ -144,6 +144,10 @@ class SlowDown(QueryFailed):
     def __init__(self, retry_after: float) -> None:
         super().__init__(f"the broker requests a pause of {retry_after:g} s")
         self.retry_after = retry_after
+
+
+# What a query raises if it has no answer, or none that can be used. It is repeated later.
+LOOK_UP_ERRORS: Final = (QueryFailed, TimeoutError)
 
 
 class NotSignedIn(Exception):

@@ -21,7 +21,6 @@ class ChainBroken(QueryFailed):
 
 
 # All errors that a look-up can end with.
-LOOK_UP_ERRORS: Final = (QueryFailed, TimeoutError)
 
 
 class _Known:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
 
-from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, SlowDown
+from openbell_server.application.ports.broker import LOOK_UP_ERRORS, BrokerOrder, BrokerReplacement, SlowDown
 from openbell_server.brokers.account_feeds import SIGNED_OUT, AccountFeedsSession
 from openbell_server.brokers.alpaca import look_ups
 from openbell_server.brokers.alpaca.account import AlpacaAccount, Host
@@ -144,7 +144,7 @@ class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
                 order, filled = await look_ups.rest_of(account, ids)
         except SlowDown as slow_down:
             return NotSent(str(slow_down), slow_down.retry_after)
-        except look_ups.LOOK_UP_ERRORS as trouble:
+        except LOOK_UP_ERRORS as trouble:
             return NotSent(f"the filled quantity could not be read from the broker: {describe_error(trouble)}")
         remaining = EXACT.subtract(terms.quantity, max(replacement.filled_quantity, filled))
         if remaining <= 0:
@@ -174,7 +174,7 @@ class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
         if isinstance(outcome, Refused) and outcome.broker_code == str(NOT_CHANGEABLE[1]):
             try:
                 chain = await look_ups.chain_by_id(account, order_id, order.broker_order_ids)
-            except look_ups.LOOK_UP_ERRORS as trouble:
+            except LOOK_UP_ERRORS as trouble:
                 return Unknown(f"it is not known whether another order replaced this one: {describe_error(trouble)}")
             if chain.tip.id != order_id:
                 return Unknown("another order replaced the one that could not be cancelled")

@@ -15,10 +15,10 @@ from structlog.typing import FilteringBoundLogger
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from openbell_server.application.ports.broker import FeedItem
+from openbell_server.application.ports.broker import LOOK_UP_ERRORS, FeedItem
 from openbell_server.brokers.alpaca.account import AlpacaAccount
 from openbell_server.brokers.alpaca.chains import executions_of, order_report
-from openbell_server.brokers.alpaca.look_ups import LOOK_UP_ERRORS, chain_of, look_at
+from openbell_server.brokers.alpaca.look_ups import chain_of, look_at
 from openbell_server.brokers.alpaca.wire import Authorization, Listening, NamingUpdate, StreamMessage, TradeUpdate
 from openbell_server.brokers.http_client import UnreadableAnswer, decoded, describe_error
 from openbell_server.domain.orders.broker_reports import OrderReport

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from openbell_server.application.ports.broker import FeedItem, QueryFailed, SlowDown
+from openbell_server.application.ports.broker import LOOK_UP_ERRORS, FeedItem, SlowDown
 from openbell_server.brokers.http_client import describe_error
 from openbell_server.brokers.tradier.account import TradierAccount
 from openbell_server.brokers.tradier.wire import TradierOrder
@@ -26,7 +26,6 @@ AGAIN_SECONDS_MIN: Final = 0.25
 AGAIN_SECONDS_MAX: Final = 15.0
 # The rate limit counts per minute.
 RATE_LIMIT_SECONDS_MAX: Final = 60.0
-_QUERY_ERRORS: Final = (QueryFailed, TimeoutError)
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class AccountFeed:
                 while True:
                     await self._pause()
                     known = await self._news(known)
-            except _QUERY_ERRORS as trouble:
+            except LOOK_UP_ERRORS as trouble:
                 wait = trouble.retry_after if isinstance(trouble, SlowDown) else 0.0
                 account_id = str(self.account.account_id)
                 self._log.warning(
