@@ -12,7 +12,8 @@ _INTRODUCTION: Final = """# Register of brokers
 On this page you find what brokers do with orders and ids, as far as a retry depends on it. Each value is marked with
 how it is known:
 
-- **documented**: the broker's documentation states it; the link is the source.
+- **documented**: the broker's documentation states it; the link is the source. Without such a
+  line, the pages that were read do not state it.
 - **simulated**: `openbell-server brokers try` measured it of a simulator, which only shows that adapter and simulator
   agree.
 - **measured**: somebody measured it with the same command in the broker's own paper environment, and signed the row.
@@ -26,18 +27,37 @@ _CONTRIBUTE: Final = """
 run `make generate`: a row whose signature does not fit is refused. The row has no account and no credential: only
 the broker, the date, the version, what was measured, and the public key. [The same as JSON](register.json).
 """
-_ALPACA: Final = "https://glama.ai/mcp/servers/alpacahq/alpaca-mcp-server/tools/get_order_by_client_id"
-_TRADIER: Final = "https://documentation.tradier.com/brokerage-api/trading"
+_ALPACA: Final = "https://alpaca.markets/docs/trading/orders/"
+_ALPACA_REPLACE: Final = "https://docs.alpaca.markets/reference/replaceorderforaccount"
+_ALPACA_ORDER: Final = "https://alpaca.markets/docs/broker/api-references/trading/orders/"
+_TRADIER: Final = "https://documentation.tradier.com/brokerage-api"
 # What a broker documents, by broker and measurement, with the source.
 _DOCUMENTED: Final[dict[tuple[str, str], tuple[str, str]]] = {
-    ("alpaca", "look-up"): ("by the client's id; after a replace it shows the original order", _ALPACA),
+    ("alpaca", "feed"): ("the stream is the recommended way to follow an order; no delay is stated", _ALPACA),
+    ("alpaca", "id of a replaced order"): (
+        "orders refer to each other in `replaces` and `replaced_by`",
+        _ALPACA_ORDER,
+    ),
+    ("alpaca", "id of an order, sent again"): (
+        "each order has a unique id from the client; for how long, and what a second order with it gets, is not stated",
+        _ALPACA,
+    ),
+    ("alpaca", "look-up"): ("by the client's id or by Alpaca's", _ALPACA),
+    ("alpaca", "replace"): (
+        "an order that is filled before it is replaced stays, although the reply was a success; the stream shows it",
+        _ALPACA_REPLACE,
+    ),
     ("tradier", "id of an order, sent again"): (
         "a label of up to 255 characters; nothing is stated about a second order with the same one",
-        f"{_TRADIER}/place-equity-order",
+        f"{_TRADIER}/trading/place-equity-order",
+    ),
+    ("tradier", "look-up"): (
+        "by Tradier's id, or in the list of one session or of at most a month; labels are shown on request",
+        f"{_TRADIER}/accounts/get-account-orders-filtered",
     ),
     ("tradier", "replace"): (
         "type, duration and prices can be changed, the quantity cannot",
-        f"{_TRADIER}/change-order",
+        f"{_TRADIER}/trading/change-order",
     ),
 }
 

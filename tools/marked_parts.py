@@ -30,6 +30,11 @@ PROOFS = (
         ("failed requests", "orders doubled at the broker"),
     ),
     ("kill", "halts of an account, an organization and the platform", ("PLATFORM: doors opened after the halt",)),
+    (
+        "money",
+        "{0[executions, busts and corrections]:,} random fills, reported late, busted and corrected",
+        ("figures at the end, after a restart, that differ from the definition",),
+    ),
     ("isolation", "every statement with the ids of another organization", ("rows of others seen",)),
     (
         "authz",

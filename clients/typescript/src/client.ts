@@ -55,6 +55,8 @@ type Query<Path extends keyof paths> = paths[Path] extends { get: { parameters: 
   : never;
 export type IntentFilters = Query<typeof PATHS.intents> & CallOptions;
 export type OrderFilters = Query<typeof PATHS.orders> & CallOptions;
+export type PositionFilters = Query<typeof PATHS.positions> & CallOptions;
+export type ProfitFilters = Query<typeof PATHS.profit> & CallOptions;
 export type ExecutionFilters = Query<typeof PATHS.executions> & CallOptions;
 export interface HistoryOptions extends Omit<EventOptions, "start"> {
   /** Without it and resumeToken the list starts at the oldest event in the log. */
@@ -212,9 +214,21 @@ export class Client {
     return this.#list(filters, (query, init) => this.api.GET(PATHS.executions, { params: { query }, ...init }));
   }
 
-  /** Read all positions of the account, as of one event. */
-  positions(accountId: string, { signal }: CallOptions = {}): Promise<Schemas["Positions"]> {
-    return this.take(this.api.GET(PATHS.positions, { params: listOf(accountId, undefined), signal }));
+  /** Read all positions of the account with their cost and value, as of one event. */
+  positions(accountId: string, { signal, ...query }: PositionFilters = {}): Promise<Schemas["Positions"]> {
+    return this.take(this.api.GET(PATHS.positions, { params: listOf(accountId, query), signal }));
+  }
+
+  /** List what the trades of each day and symbol brought, by default those of the last 30 days. */
+  profit(accountId: string, filters: ProfitFilters = {}): AsyncGenerator<Schemas["Profit"], void, undefined> {
+    return this.#list(filters, (query, init) =>
+      this.api.GET(PATHS.profit, { params: listOf(accountId, query), ...init }),
+    );
+  }
+
+  /** Read the account's cash, equity, buying power and margin, as its broker reported them; null where it does not. */
+  balances(accountId: string, { signal }: CallOptions = {}): Promise<Schemas["Balances"]> {
+    return this.take(this.api.GET(PATHS.balances, { params: listOf(accountId, undefined), signal }));
   }
 
   /** List the accounts that the credential may read. */

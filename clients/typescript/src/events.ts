@@ -50,6 +50,8 @@ const EVENT_FRAMES: ReadonlySet<string> = new Set([
   "position_adjusted",
   "broker_trade",
   "control_changed",
+  "intent_refused",
+  "balances_changed",
 ]);
 const SNAPSHOT_FRAMES: ReadonlySet<string> = new Set(["broker_order", "external_order", "broker_position"]);
 

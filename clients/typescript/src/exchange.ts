@@ -19,6 +19,8 @@ export const RETRIED_STATUSES: ReadonlySet<number> = new Set([429, 500, 502, 503
 export const LONGEST_PAUSE_MILLIS = 5_000;
 const FIRST_PAUSE_MILLIS = 200;
 const RETRIED_CODES: ReadonlySet<string> = new Set(["concurrent_change", "idempotency_in_flight"]);
+// A failure with this code is sent before anything is recorded.
+const NOT_RECORDED = "overloaded";
 // These refusals depend on the command alone, so an earlier attempt with the same command was refused as well.
 const SETTLING_STATUSES: ReadonlySet<number> = new Set([400, 413, 415, 422]);
 // Node reports these before a byte of the request leaves. A browser does not show the reason.
@@ -114,8 +116,7 @@ export class Exchange {
     let doubt = "";
     for (let attempt = 0; ; attempt++) {
       const answer = await this.#attempt(request);
-      if (answer instanceof NoReply) doubt = answer.sent ? `no reply came from ${answer.reason}.` : doubt;
-      else if (answer.status >= 500) doubt = (await errorOf(answer)).detail;
+      doubt = (await doubtAfter(answer)) || doubt;
       const pause = attempt < retries ? await pauseBeforeRetry(answer, attempt) : undefined;
       if (pause === undefined || request.signal.aborted) return { answer, doubt };
       await sleep(pause, request.signal);
@@ -213,6 +214,14 @@ export async function errorOf(response: Response): Promise<ApiError> {
   } catch {
     return apiError(response, {});
   }
+}
+
+/** Why the request may have taken effect although this answer does not show it; empty if it cannot have. */
+async function doubtAfter(answer: Response | NoReply): Promise<string> {
+  if (answer instanceof NoReply) return answer.sent ? `no reply came from ${answer.reason}.` : "";
+  if (answer.status < 500) return "";
+  const error = await errorOf(answer);
+  return error.code === NOT_RECORDED ? "" : error.detail;
 }
 
 /** Milliseconds to wait, or undefined if a retry cannot help or Retry-After is longer than LONGEST_PAUSE. */

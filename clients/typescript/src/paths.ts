@@ -11,6 +11,8 @@ export const PATHS = {
   externalOrders: "/v1/accounts/{account_id}/external-orders",
   executions: "/v1/executions",
   positions: "/v1/accounts/{account_id}/positions",
+  profit: "/v1/accounts/{account_id}/profit",
+  balances: "/v1/accounts/{account_id}/balances",
   events: "/v1/events",
 } as const satisfies Record<string, keyof paths>;
 

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from openbell.events.mirror import Book as Book
     from openbell.events.mirror import Mirror as Mirror
     from openbell.events.records import AccountChanged as AccountChanged
+    from openbell.events.records import BalancesChanged as BalancesChanged
     from openbell.events.records import BrokerOrder as BrokerOrder
     from openbell.events.records import BrokerPosition as BrokerPosition
     from openbell.events.records import BrokerTrade as BrokerTrade
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from openbell.events.records import PositionAdjusted as PositionAdjusted
     from openbell.events.records import Primed as Primed
     from openbell.intents.order_lists import AccountOverview as AccountOverview
+    from openbell.intents.order_lists import Balances as Balances
     from openbell.intents.order_lists import CancelResult as CancelResult
     from openbell.intents.order_lists import EventPage as EventPage
     from openbell.intents.order_lists import Order as Order
@@ -133,11 +135,12 @@ _NAMES: Final = {
     ),
     "events.mirror": "AsyncMirror Book Mirror",
     "events.records": (
-        "AccountChanged BrokerOrder BrokerPosition BrokerTrade ControlChanged Event ExternalOrder "
+        "AccountChanged BalancesChanged BrokerOrder BrokerPosition BrokerTrade ControlChanged Event ExternalOrder "
         "IntentAction IntentRefused PositionAdjusted Primed"
     ),
     "intents.order_lists": (
-        "AccountOverview CancelResult EventPage Order OrderPage Position PositionChange Positions RecordedExecution"
+        "AccountOverview Balances CancelResult EventPage Order OrderPage Position PositionChange Positions "
+        "RecordedExecution"
     ),
     "intents.orders": "Limit Market Stop StopLimit",
     "models": (

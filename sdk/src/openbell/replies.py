@@ -28,6 +28,8 @@ FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 5.0
 RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _RETRIED_CODES: Final = frozenset({"concurrent_change", "idempotency_in_flight"})
+# A failure with this code is sent before anything is recorded.
+_NOT_RECORDED: Final = "overloaded"
 # These refusals depend on the command alone, so an earlier attempt with the same command was refused as well.
 _SETTLING_STATUSES: Final = frozenset({400, 413, 415, 422})
 _JITTER: Final = SystemRandom()
@@ -111,6 +113,16 @@ def submitted_action(answer: Reply | NoReply, doubt: str, idempotency_key: str) 
     if doubt and not _settles(refusal):
         raise OutcomeUnknown(doubt, idempotency_key=idempotency_key, request_id=request_id) from refusal
     raise refusal
+
+
+def doubt_after(answer: Reply | NoReply) -> str:
+    """Why the request may have taken effect although this answer does not show it; empty if it cannot have."""
+    if isinstance(answer, NoReply):
+        return answer.reason if answer.sent else ""
+    if not answer.is_server_failure:
+        return ""
+    error = read_error(answer)
+    return "" if isinstance(error, ApiError) and error.code == _NOT_RECORDED else str(error)
 
 
 def pause_before_retry(answer: Reply | NoReply, attempt: int) -> float | None:

@@ -13,6 +13,7 @@ import pytest
 from openbell import (
     AccountChanged,
     AsyncClient,
+    BalancesChanged,
     BrokerTrade,
     Client,
     ControlChanged,
@@ -53,11 +54,7 @@ def frame(seq: int, prev: int, *, token: str | None = None) -> wire.TradingEvent
         reason=wire.Reason(code="SOMETHING"),
     )
     return wire.TradingEvent(
-        account_id=ACCOUNT,
-        account_seq=seq,
-        prev_seq=prev,
-        resume_token=token or f"t{seq}",
-        broker_order=order,
+        account_id=ACCOUNT, account_seq=seq, prev_seq=prev, resume_token=token or f"t{seq}", broker_order=order
     )
 
 
@@ -227,6 +224,7 @@ def test_an_order_that_is_not_ours_is_read_exactly(stage: Stage) -> None:
         limit_price="191.20",
         status="FILLED",
         filled_quantity="25",
+        average_price="191.24",
     )
     theirs.accepted_at.FromJsonString("2026-11-15T12:00:00.123456Z")
     told = wire.TradingEvent(account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", external_order=theirs)
@@ -241,19 +239,28 @@ def test_an_order_that_is_not_ours_is_read_exactly(stage: Stage) -> None:
         limit_price=Decimal("191.20"),
         status="FILLED",
         filled_quantity=Decimal(25),
+        average_price=Decimal("191.24"),
         accepted_at=datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC),
     )
 
 
 def test_a_position_that_was_set_by_the_broker_s_word_is_read_exactly(stage: Stage) -> None:
-    held = wire.PositionAdjusted(symbol="AAPL", before="0", after="-2.5", cause="OPENING")
+    held = wire.PositionAdjusted(symbol="AAPL", before="0", after="-2.5", cause="OPENING", average_price="9.50")
     told = wire.TradingEvent(account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", position_adjusted=held)
     script = Script(([subscribed(0), told], REVOKED))
     (event,) = collect(stage.play(script))
     assert wire.EVENT_TYPE_POSITION_ADJUSTED in script.requests[0].subscriptions
     assert event.position_adjusted == PositionAdjusted(
-        symbol="AAPL", before=Decimal(0), after=Decimal("-2.5"), cause="OPENING"
+        symbol="AAPL", before=Decimal(0), after=Decimal("-2.5"), cause="OPENING", average_price=Decimal("9.50")
     )
+
+
+def test_balances_are_read_exactly(stage: Stage) -> None:
+    as_of, money = datetime(2026, 11, 15, 12, tzinfo=UTC), wire.BalancesChanged(currency="USD", cash="-0.010")
+    money.as_of.FromDatetime(as_of)
+    told = wire.TradingEvent(account_id=ACCOUNT, account_seq=1, prev_seq=0, resume_token="t1", balances_changed=money)
+    (event,) = collect(stage.play(Script(([subscribed(0), told], REVOKED))))
+    assert event.balances_changed == BalancesChanged(currency="USD", cash=Decimal("-0.010"), as_of=as_of)
 
 
 def test_an_execution_is_read_exactly(stage: Stage) -> None:

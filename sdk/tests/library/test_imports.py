@@ -9,7 +9,7 @@ import openbell
 
 NAMES = """
 Account AccountChanged AccountOverview Action ApiError ApiKey AsyncClient AsyncMirror AuditEntry
-Backtest BacktestExample Book Broker BrokerCommand BrokerFeed BrokerOrder BrokerPosition
+Backtest BacktestExample Balances BalancesChanged Book Broker BrokerCommand BrokerFeed BrokerOrder BrokerPosition
 BrokerTrade Calendar CancelResult ChainHeads ChainedAction Client Conflict ControlChanged
 ControlKind Credential CredentialField CredentialForm EffectiveControls EffectiveRule Evaluation
 Event EventMissed EventPage ExchangeRate Execution ExternalOrder FaultPlan FieldProblem Finding

@@ -43,18 +43,37 @@ EXECUTION: dict[str, Any] = {
     "kind": "BUST",
     "quantity": "0",
     "price": "2",
+    "fee": "-0.25",
     "executed_at": NOON,
     "recorded_at": NOON,
     "reported_quantity": "4",
     "reported_price": "2",
     "changed_at": NOON,
 }
+MOVES: list[dict[str, Any]] = [
+    {"symbol": "AAPL", "cause": "OPENING", "change": "4", "quantity": "4", "changed_at": NOON, "average_price": "9.5"},
+    {"symbol": "AAPL", "cause": "EXTERNAL_ORDER", "change": "-8", "quantity": "-4", "changed_at": NOON, "value": "-80"},
+]
 POSITIONS: dict[str, Any] = {
     "data": [{"symbol": "AAPL", "quantity": "-4", "updated_at": NOON}],
     "account_seq": 9,
     "source": "BROKER",
     "complete": True,
     "as_of": NOON,
+}
+
+
+BALANCES = {
+    "account_id": "a",
+    "broker": "paper",
+    "currency": "USD",
+    "cash": "-0.50",
+    "equity": "12",
+    "buying_power": None,
+    "initial_margin": None,
+    "maintenance_margin": None,
+    "as_of": NOON,
+    "read_at": NOON,
 }
 
 
@@ -87,7 +106,8 @@ def platform(request: httpx.Request) -> httpx.Response:
         gap = {"first_seq": after + 1, "last_seq": 1, "resume_token": "t1", "reason": "RETENTION"}
         token = f"t{after + 1}" if after + 1 < 4 else None
         return httpx.Response(200, json={**page, "next_cursor": token, **({"gap": gap} if after < 1 else {})})
-    return httpx.Response(200, json={"positions": POSITIONS}[what])
+    moves = {"data": MOVES, "next_cursor": None, "last_cursor": "c"}
+    return httpx.Response(200, json={"positions": POSITIONS, "positions/changes": moves, "balances": BALANCES}[what])
 
 
 def test_both_clients_read_the_lists() -> None:
@@ -96,6 +116,8 @@ def test_both_clients_read_the_lists() -> None:
         orders = list(client.orders(status="WORKING"))
         executions = list(client.executions(since=since))
         positions = client.positions()
+        moves = list(client.position_changes())
+        balances = client.balances()
         events = list(client.event_history(after_seq=1, types=["POSITION_ADJUSTED"]))
 
     async def ask() -> None:
@@ -103,6 +125,8 @@ def test_both_clients_read_the_lists() -> None:
             assert [each async for each in client.orders(status="WORKING")] == orders
             assert [each async for each in client.executions(since=since)] == executions
             assert await client.positions() == positions
+            assert [each async for each in client.position_changes()] == moves
+            assert await client.balances() == balances
             past = client.event_history(after_seq=1, types=["POSITION_ADJUSTED"])
             assert [each async for each in past] == events
 
@@ -111,7 +135,10 @@ def test_both_clients_read_the_lists() -> None:
     assert order == again
     assert (order.average_price, order.is_final) == (Decimal("2.50"), False)
     assert (executions[0].kind, executions[0].reported_quantity) == ("BUST", Decimal(4))
+    assert executions[0].fee == Decimal("-0.25")
+    assert [(each.value, each.average_price) for each in moves] == [(None, Decimal("9.5")), (Decimal(-80), None)]
     assert (list(positions), len(positions)) == (list(positions.data), len(positions.data))
+    assert (balances.cash, balances.equity, balances.buying_power) == (Decimal("-0.50"), Decimal(12), None)
     assert (positions.source, positions.data[0].quantity) == ("BROKER", Decimal(-4))
     assert [(each.account_seq, each.prev_seq) for each in events] == [(2, 1), (3, 2), (4, 3)]
 
@@ -128,8 +155,9 @@ def test_events_that_are_no_longer_kept_are_never_passed_over_in_silence() -> No
     ("command", "words"),
     [
         (["orders", "list", "--working", "--limit", "1"], ["i-1", "BUY 10 AAPL MARKET", "PARTIALLY_FILLED", "2.50"]),
-        (["executions", "list"], ["e-1", "BUST", "AAPL"]),
+        (["executions", "list"], ["e-1", "BUST", "AAPL", "-0.25"]),
         (["positions", "list"], ["AAPL", "-4", "After event 9", "the broker's positions"]),
+        (["balances"], ["USD", "-0.50", "not reported", "At paper, as of"]),
         (["events", "list", "--after", "1"], ["AAPL", "OPENING"]),
     ],
 )

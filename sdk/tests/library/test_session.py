@@ -98,6 +98,16 @@ def test_a_submit_that_never_left_is_unreachable_and_says_so(clock: Clock) -> No
     assert len(clock.sent) == 4
 
 
+def test_a_command_refused_as_overloaded_was_certainly_not_recorded(clock: Clock) -> None:
+    overloaded = refusal(503, "overloaded")
+    with pytest.raises(Unavailable):
+        clock.session(overloaded).submit(COMMAND)
+    with pytest.raises(Unavailable):
+        clock.session(NEVER_SENT, overloaded).submit(COMMAND)
+    with pytest.raises(OutcomeUnknown):
+        clock.session(REPLY_LOST, overloaded).submit(COMMAND)
+
+
 def test_one_lost_reply_keeps_the_outcome_unknown_when_later_attempts_cannot_connect(clock: Clock) -> None:
     with pytest.raises(OutcomeUnknown):
         clock.session(REPLY_LOST, NEVER_SENT).submit(COMMAND)

@@ -18,6 +18,7 @@ from openbell_server.domain.orders.order_terms import EXACT, Terms
 DIGITS_MAX: Final = 18
 # As one or the other broker calls them.
 _QUANTITIES: Final = ("quantity", "qty")
+_CASH, _EQUITY = ("cash", "total_cash"), ("equity", "total_equity")
 _PRICES: Final = ("limit_price", "price")
 _FILLED: Final = ("cum_qty", "filled_qty", "filled_quantity", "exec_quantity")
 _QUOTED: Final = ("bp", "ap", "bid", "ask", "avg_fill_price")
@@ -88,6 +89,9 @@ async def check(
             exchanged.compare(price, execution.price)
     for position in await session.positions(ACCOUNT):
         exchanged.compare(quantity, position.quantity.copy_abs())
+    balances = await session.balances(ACCOUNT)
+    exchanged.compare(quantity, balances.cash)
+    exchanged.compare(price, balances.equity)
     for quote in await session.quotes(ACCOUNT, [ORDER.symbol]):
         exchanged.compare(price, quote.bid)
         exchanged.compare(price, quote.ask)
@@ -126,7 +130,11 @@ def _retold(body: bytes, quantity: Decimal, price: Decimal, filled: Decimal) -> 
             return {key: retell(each, key) for key, each in value.items()}
         if isinstance(value, list):
             return [retell(each, name) for each in value]
-        for names, number in ((_FILLED, filled), (_QUANTITIES, quantity), ((*_PRICES, *_QUOTED), price)):
+        for names, number in (
+            (_FILLED, filled),
+            ((*_QUANTITIES, *_CASH), quantity),
+            ((*_PRICES, *_QUOTED, *_EQUITY), price),
+        ):
             if name in names and value is not None:
                 return f"{number:f}" if isinstance(value, str) else f"@{number:f}@"
         return value

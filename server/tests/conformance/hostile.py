@@ -85,6 +85,7 @@ def calls_of(samples: Samples) -> dict[str, Call]:
         "find": lambda session: session.find(ACCOUNT, samples.order),
         "orders_since": lambda session: session.orders_since(ACCOUNT, TOLD_AT),
         "positions": lambda session: session.positions(ACCOUNT),
+        "balances": lambda session: session.balances(ACCOUNT),
         "instruments": lambda session: session.instruments(ACCOUNT, [SYMBOL]),
         "quotes": lambda session: session.quotes(ACCOUNT, [SYMBOL]),
         "sign_in": lambda session: _sign_in(session, samples),
@@ -163,16 +164,16 @@ class Bench:
             self._server.seen.routes.clear()
             await _surely(partial(make, self._session))
             met = set(self._server.seen.routes)
-            cases += [Case(call, *made) for made in self._payloads(met)]
+            cases += [Case(call, *made) for made in self._payloads(call, met)]
         feeds = {route.name for route in self._samples.routes if route.is_feed}
-        return cases + [Case("reports", *made) for made in self._payloads(feeds)]
+        return cases + [Case("reports", *made) for made in self._payloads("reports", feeds)]
 
-    def _payloads(self, names: set[str]) -> list[tuple[Route, Answer, Payload]]:
+    def _payloads(self, call: str, names: set[str]) -> list[tuple[Route, Answer, Payload]]:
         return [
             (route, answer, payload)
             for route in self._samples.routes
             if route.name in names
-            for answer in route.answers
+            for answer in (route.answers[:1] if call in route.first_only else route.answers)
             for payload in payloads_of(self._samples, route, answer)
         ]
 

@@ -1,9 +1,15 @@
-"""Fills that are told twice, backwards, too early, too late, or are taken back."""
+"""Fills that are told twice, backwards, too early, too late, or are taken back, and what they cost."""
 
 from decimal import Decimal
 
 from conformance.scenarios import scenario, tells_corrections
+from conformance.sessions import LONG_AGO
 from conformance.stage import Stage, value_of
+
+_OUR_FEES = "select execution_id, fee from executions where account_id = $1"
+_CHARGED_FEES = (
+    "select e.fee from executions as e join orders as o on o.number = e.order_number where o.account_id = $1"
+)
 
 
 async def _fill_in_parts(stage: Stage, **faults: float) -> None:
@@ -73,3 +79,14 @@ async def a_corrected_fill_counts_with_its_new_values(stage: Stage) -> None:
 
     await stage.until(is_corrected)
     await stage.until_standing(intent, "WORKING", filled="4")
+
+
+@scenario()
+async def a_fill_has_the_fee_that_the_broker_reports_for_it(stage: Stage) -> None:
+    await _fill_in_parts(stage)
+    ours = {row["execution_id"]: row["fee"] for row in await stage.rows(_OUR_FEES)}
+    (report,) = await stage.session.orders_since(stage.account_id, LONG_AGO)
+    # A broker that reports totals names no executions.
+    assert ours == ({fill.execution_id: fill.fee for fill in report.executions} or dict.fromkeys(ours))
+    charged = {row["fee"] for row in await stage.ledger.fetch(_CHARGED_FEES, stage.account_id)}
+    assert {*ours.values()} in ({None}, charged)

@@ -12,6 +12,7 @@ from conformance.scenarios import (
     signs_in,
 )
 from conformance.stage import Stage
+from openbell_exchange.money import fee
 from openbell_server.adapters.postgres.controls.market_updates import PostgresMarketKeeping
 from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
 from openbell_server.application.execution.refresh_markets import RefreshMarkets
@@ -20,7 +21,7 @@ from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInR
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.orders.broker_guarantees import LookUp
 from openbell_server.domain.orders.broker_reports import Accepted, ReportStatus
-from openbell_server.domain.orders.order_terms import OrderType, TimeInForce
+from openbell_server.domain.orders.order_terms import EXACT, OrderType, TimeInForce
 from support.brokers.paper_broker import named, new_order
 from support.builders.tenant import new_id
 
@@ -168,6 +169,24 @@ async def positions_of_the_broker_equal_the_traded_quantities(stage: Stage) -> N
     held = {each.symbol: each.quantity for each in await stage.session.positions(stage.account_id)}
     rows = await stage.rows("select symbol, quantity from positions where account_id = $1")
     assert held == {row["symbol"]: row["quantity"] for row in rows} == {stage.symbol: Decimal(4)}
+
+
+@scenario()
+async def cash_after_a_fill_is_lower_by_its_value_and_fee(stage: Stage) -> None:
+    await stage.price("50.00", "4")
+    before = await stage.session.balances(stage.account_id)
+    intent = await stage.order(limit="50.00")
+    await stage.until_standing(intent, "WORKING", filled="4")
+    after = await stage.session.balances(stage.account_id)
+    # What the market takes for four shares.
+    cost = EXACT.add(Decimal(200), fee(Decimal(4), Decimal(50)))
+    assert before.cash is not None
+    assert after.cash == EXACT.subtract(before.cash, cost)
+    assert after.currency == before.currency == "USD"
+    assert before.as_of < after.as_of <= datetime.now(UTC)
+    # The shares are worth what was paid for them, without the fee.
+    assert after.equity is None or after.equity == EXACT.add(after.cash, Decimal(200))
+    assert after.buying_power is None or after.buying_power <= after.cash
 
 
 @scenario()

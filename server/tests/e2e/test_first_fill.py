@@ -1,14 +1,17 @@
 """The whole path: REST, relay, executor, paper broker, events, and back, also without NATS."""
 
 import itertools
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import httpx
 import pytest
 
-from openbell import Client, Invalid, Limit, Market, Stop, StopLimit
+from openbell import Balances, Client, Invalid, Limit, Market, Stop, StopLimit
 from openbell.intents.orders import Spec
 from openbell_exchange.matching import reference_price
+from openbell_exchange.money import fee
+from openbell_exchange.terms import EXACT
 from openbell_server.devtools.child_processes import wait_until
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.identifiers import Symbol
@@ -94,6 +97,29 @@ def test_the_stream_tells_the_story_and_resumes_exactly(client: Client) -> None:
     assert {about.intent_id for e in story if (about := e.intent_action or e.broker_order)} == {intent}
     resumed = list(itertools.islice(client.events(story[0].resume_token, types=types), 3))
     assert [event.account_seq for event in resumed] == [event.account_seq for event in story[1:]]
+
+
+def test_the_balances_follow_a_fill_and_the_log_has_the_change_of_cash(client: Client) -> None:
+    started, seen = datetime.now(UTC), list[Balances]()
+
+    def is_read_again() -> bool:
+        # Earlier tests traded: balances that were read before this one may lack their fills.
+        seen.append(client.balances())
+        return seen[-1].as_of is not None and seen[-1].as_of > started
+
+    assert wait_until(is_read_again, 180)
+    before = seen[-1].cash
+    assert before is not None
+    intent = client.buy("AAPL", Market(100))
+    assert becomes(client, intent.intent_id, "FILLED")
+    after = EXACT.subtract(before, EXACT.add(100 * PRICE, fee(Decimal(100), PRICE)))
+    assert wait_until(lambda: client.balances().cash == after, 180)
+    balances = client.balances()
+    assert (balances.broker, balances.currency, balances.initial_margin) == ("paper", "USD", None)
+    assert balances.equity is not None
+    assert balances.equity > after
+    told = [event.balances_changed for event in client.event_history(types=["BALANCES_CHANGED"])]
+    assert [each.cash for each in told if each is not None][-1] == after
 
 
 def test_with_nats_stopped_orders_still_flow(client: Client, platform: LocalPlatform) -> None:

@@ -16,6 +16,7 @@ from openbell_server.domain.orders.external_orders import ExternalOrder, Externa
 from openbell_server.domain.orders.order_aggregate import Certainty, CloseReason, Order, Pending, Standing
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
 from openbell_server.domain.orders.positions import PositionCause
+from simulation.memory_database import Move
 from support.brokers.paper_broker import until
 from support.builders.tenant import a_limit_create, a_replace, an_execution, some_terms
 from support.environment.store_benches import Bench
@@ -98,10 +99,11 @@ async def test_accounts_have_executions_of_their_own(bench: Bench) -> None:
 async def test_executions_and_changes_come_back_in_order(bench: Bench) -> None:
     create = await bench.accept()
     async with bench.store.account_transaction(bench.account) as transaction:
-        await transaction.add_executions(create.intent_id, [an_execution(2, 1), an_execution(1, 1)])
-        await transaction.add_execution_changes(create.intent_id, [a_change(2, 0), a_change(1, 3)])
+        charged, cheaper = an_execution(2, 1, fee="0.25"), replace(a_change(1, 3), fee=Decimal("-0.125"))
+        await transaction.add_executions(create.intent_id, [charged, an_execution(1, 1)])
+        await transaction.add_execution_changes(create.intent_id, [a_change(2, 0), cheaper])
         fills, changes = await transaction.executions_of(create.intent_id)
-    assert (fills, changes) == ([an_execution(1, 1), an_execution(2, 1)], [a_change(1, 3), a_change(2, 0)])
+    assert (fills, changes) == ([an_execution(1, 1), charged], [cheaper, a_change(2, 0)])
 
 
 async def test_the_first_word_of_a_revision_stands(bench: Bench) -> None:
@@ -118,6 +120,20 @@ async def test_a_position_adds_up_exactly(bench: Bench) -> None:
         async with bench.store.account_transaction(bench.account) as transaction:
             await transaction.add_to_position(AAPL, Decimal(change), PositionCause.EXTERNAL_ORDER)
     assert await bench.database.position(bench.account) == Decimal("-1.499999999999999999")
+
+
+async def test_a_change_of_a_position_keeps_its_value_or_the_average_price_of_the_whole(bench: Bench) -> None:
+    value, average = Decimal("-13.000000000000000001"), Decimal("187.45")
+    async with bench.store.account_transaction(bench.account) as transaction:
+        await transaction.add_to_position(AAPL, Decimal(3), PositionCause.OPENING, average_price=average)
+        await transaction.add_to_position(AAPL, Decimal(-2), PositionCause.EXTERNAL_ORDER, value=value)
+        await transaction.add_to_position(AAPL, Decimal(0), PositionCause.EXTERNAL_ORDER, value=value)
+        await transaction.add_to_position(AAPL, Decimal(1), PositionCause.UNEXPLAINED)
+    assert await bench.database.moves(bench.account) == [
+        Move(AAPL, Decimal(3), PositionCause.OPENING, average_price=average),
+        Move(AAPL, Decimal(-2), PositionCause.EXTERNAL_ORDER, value=value),
+        Move(AAPL, Decimal(1), PositionCause.UNEXPLAINED),
+    ]
 
 
 async def test_what_no_fill_explains_counts_like_a_fill_and_is_told_with_the_time_of_the_broker_s_word(
@@ -179,7 +195,9 @@ def an_external_order() -> ExternalOrder:
 
 async def test_an_order_that_is_not_ours_is_kept_as_it_was_told_last(bench: Bench) -> None:
     working = an_external_order()
-    ended = replace(working, status=ExternalStatus.FILLED, filled_quantity=Decimal(3))
+    assert working.filled_value is None
+    value = Decimal("4.500000000000000000001")
+    ended = replace(working, status=ExternalStatus.FILLED, filled_quantity=Decimal(3), filled_value=value)
     async with bench.store.account_transaction(bench.account) as transaction:
         await transaction.save_external_order(working)
         assert await transaction.open_external_orders() == [working]

@@ -49,6 +49,13 @@ async def positions(harness: Harness) -> dict[str, Decimal]:
     return {row["symbol"]: row["quantity"] for row in rows}
 
 
+async def changes(harness: Harness) -> list[tuple[Any, ...]]:
+    rows = await harness.pool.fetch(
+        "select symbol, change, value, average_price from position_changes order by change_no"
+    )
+    return [tuple(row) for row in rows]
+
+
 async def is_heard(harness: Harness) -> bool:
     return await harness.pool.fetchval("select positions_as_of from account_counters") is not None
 
@@ -76,14 +83,19 @@ async def test_what_an_account_held_before_is_taken_over_when_it_was_told_twice(
 ) -> None:
     compare = Comparing(harness)
     harness.broker.holdings = {"AAPL": Decimal(5), "MSFT": Decimal("-2.5")}
+    harness.broker.averages = {"AAPL": Decimal("187.450")}
     assert (await compare()).differs
     assert (await positions(harness), await is_heard(harness)) == ({}, False)
     assert not (await compare()).differs
     assert await positions(harness) == {"AAPL": Decimal(5), "MSFT": Decimal("-2.5")}
     assert await is_heard(harness)
     assert await adjustments(harness) == [
-        {"symbol": "AAPL", "before": "0", "after": "5", "cause": "OPENING"},
-        {"symbol": "MSFT", "before": "0", "after": "-2.5", "cause": "OPENING"},
+        {"symbol": "AAPL", "before": "0", "after": "5", "cause": "OPENING", "average_price": "187.450"},
+        {"symbol": "MSFT", "before": "0", "after": "-2.5", "cause": "OPENING", "average_price": None},
+    ]
+    assert await changes(harness) == [
+        ("AAPL", 5, None, Decimal("187.45")),
+        ("MSFT", Decimal("-2.5"), None, None),
     ]
     assert (await check_backup(database)).is_whole
 
@@ -102,9 +114,12 @@ async def test_a_difference_that_nobody_explains_is_told_and_counted(harness: Ha
     await compare()
     # A split of two for one.
     harness.broker.holdings = {"AAPL": Decimal(20)}
+    harness.broker.averages = {"AAPL": Decimal("0.5")}
     await compare()
     await compare()
-    assert await adjustments(harness) == [{"symbol": "AAPL", "before": "10", "after": "20", "cause": "UNEXPLAINED"}]
+    (split,) = await adjustments(harness)
+    told = {"symbol": "AAPL", "before": "10", "after": "20", "cause": "UNEXPLAINED", "average_price": "0.5"}
+    assert split == told
     # And all of it was moved elsewhere.
     harness.broker.holdings = {}
     await compare()

@@ -100,7 +100,7 @@ async def test_a_manual_trade_is_kept_and_counts_once_and_halts_nothing(harness:
     for _ in range(2):
         assert (await harness.reconcile(bought)).is_complete
     assert (await external(harness), await harness.position()) == ([("x1", "WORKING", 5)], 5)
-    sold = theirs(a_report(FILLED, [an_execution(1, 5), an_execution(2, 7)]))
+    sold = theirs(a_report(FILLED, [an_execution(1, 5), an_execution(2, 7, 3)]))
     harness.broker.book["x"] = sold
     await harness.reconcile()
     assert (await external(harness), await harness.position()) == ([("x1", "FILLED", 12)], 12)
@@ -109,6 +109,10 @@ async def test_a_manual_trade_is_kept_and_counts_once_and_halts_nothing(harness:
     assert [(row["kind"], row["intent_id"]) for row in rows] == [(EventKind.EXTERNAL_ORDER, None)] * 2
     told = json.loads(rows[1]["body"])
     assert (told["broker_order_id"], told["client_order_id"], told["filled_quantity"]) == ("x1", "by-phone-17", "12")
+    # 26 for 12.
+    assert [json.loads(row["body"])["average_price"] for row in rows] == ["1", "2.1666666667"]
+    moves = await harness.pool.fetch("select change, value, average_price from position_changes order by change_no")
+    assert [tuple(row) for row in moves] == [(5, 5, None), (7, 21, None)]
 
 
 async def test_an_older_word_about_an_order_that_is_not_ours_takes_nothing_back(harness: Harness) -> None:
@@ -123,6 +127,8 @@ async def test_an_older_word_about_an_order_that_is_not_ours_takes_nothing_back(
     harness.broker.book["x"] = replace(busted, changes=(taken_back,))
     await harness.reconcile()
     assert await harness.position() == -5
+    moves = await harness.pool.fetch("select change, value from position_changes order by change_no")
+    assert [tuple(row) for row in moves] == [(-10, -10), (5, 5)]
 
 
 async def test_an_old_order_that_is_not_ours_is_followed_until_it_ends(harness: Harness) -> None:

@@ -281,11 +281,10 @@ READS: dict[Role, dict[str, set[str]]] = {
         "orders": {"organization_id", "account_id", "order_id", "standing", "created_at"},
         "symbol_time_controls": {"organization_id", "account_id", "max_resting_millis", "on_close"},
         "forgotten_orders": {"account_id", "action_id", "found_at"},
-        "control_rules": {
-            *("organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"),
-            *("override_terms", "override_expires_at"),
-        },
-        **{table: {"*"} for table in ("wanted_symbols", "account_halts", "switches_in_force")},
+        "control_rules": {"override_terms", "override_expires_at"}
+        | {"organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"},
+        **{t: {"*"} for t in ("wanted_symbols", "wanted_balances", "account_halts", "book_heads", "switches_in_force")},
+        "account_balances": {"organization_id", "account_id", "read_at"},
         "calendar_overrides": {"*"},
         "credentials": {"organization_id", "account_id", "credential_id", "version", "asked_at", "answered_at"},
         **{table: {"*"} for table in ("executors", "slot_leases", "broker_feeds", "incarnation", "this_incarnation")},

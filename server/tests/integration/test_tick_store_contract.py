@@ -11,15 +11,18 @@ import pytest
 
 from openbell_server.application.execution.ports import Opened, Unit
 from openbell_server.application.ports.account_transaction import TrackedAction
-from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, Symbol
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.broker_reports import Accepted, Refused, ReportStatus, Unknown
 from openbell_server.domain.orders.order_aggregate import CloseReason, Standing
+from openbell_server.domain.orders.positions import PositionCause
+from simulation.memory_database import Move
 from support.builders.tenant import a_cancel, a_limit_create, a_replace, an_execution
 from support.environment.store_benches import PostgresDatabase
 from support.environment.tick_benches import ALL_SLOTS, TickBench, after, filled
 
-TWO, THREE = an_execution(1, 2), an_execution(2, 3)
+# The broker reports a rebate of the one, and no fee of the other.
+TWO, THREE = an_execution(1, 2, fee="-0.000000000000000000001"), an_execution(2, 3)
 FILLED = ReportStatus.FILLED
 
 
@@ -78,6 +81,8 @@ async def test_a_fill_is_written_with_execution_position_order_and_events(tick_b
     assert await tick_bench.order(opened) == unit.after.order
     assert unit.after.order.filled_quantity == 5
     assert await positions(tick_bench) == ["2", "5"]
+    trades = [body for body in await bodies(tick_bench) if "execution_id" in body]
+    assert [body["fee"] for body in trades] == ["-0.000000000000000000001", None]
 
 
 async def test_a_position_changes_by_the_fill_from_where_it_was(tick_bench: TickBench) -> None:
@@ -92,6 +97,8 @@ async def test_each_change_of_a_position_is_kept_with_its_intent(tick_bench: Tic
     first, second = await tick_bench.send(2)
     units = [tick_bench.of(first, filled(first, TWO)), tick_bench.of(second, filled(second, THREE))]
     assert (await tick_bench.tick(units)).written == [True, True]
+    moves = [Move(Symbol("AAPL"), Decimal(change), PositionCause.EXECUTION) for change in (2, 3)]
+    assert await tick_bench.database.moves(tick_bench.account) == moves
     if isinstance(tick_bench.database, PostgresDatabase):
         rows = await tick_bench.database.pool.fetch(
             "select cause, intent_id, change, quantity from position_changes order by quantity"

@@ -1,6 +1,6 @@
 """Tradier on this machine: its sandbox and its live address, with one engine behind both."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -138,7 +138,12 @@ class TradierApplication:
             raise Answer(404, "Not Found")
         if parts[2] != who.number:
             raise unauthorized(parts[2])
-        match (exchange.method, *parts[3:]):
+        return await self._route_account(exchange, who, parts[3:], form)
+
+    async def _route_account(
+        self, exchange: Exchange, who: Caller, parts: Sequence[str], form: Mapping[str, str]
+    ) -> Json:
+        match (exchange.method, *parts):
             case ("POST", "orders"):
                 return await self._submit(who, form)
             case ("GET", "orders"):
@@ -149,6 +154,8 @@ class TradierApplication:
                 return await self._cancel(who, name)
             case ("GET", "positions"):
                 return {"positions": several("position", await self._positions(who))}
+            case ("GET", "balances"):
+                return {"balances": await self._balances(who)}
         raise Answer(404, "Not Found")
 
     async def _submit(self, who: Caller, form: Mapping[str, str]) -> Json:
@@ -251,6 +258,29 @@ class TradierApplication:
             }
             for place, position in enumerate(held)
         ]
+
+    async def _balances(self, who: Caller) -> Json:
+        """Those of a margin account."""
+        stands = await self._told(who, f"accounts/{who.account_id}", AccountBody)
+        power, equity = Decimal(stands.buying_power), Decimal(stands.equity)
+        return {
+            "account_number": who.number,
+            "account_type": "margin",
+            "total_cash": Decimal(stands.cash),
+            "total_equity": equity,
+            "market_value": equity - Decimal(stands.cash),
+            "current_requirement": 0,
+            "pending_orders_count": 0,
+            "uncleared_funds": 0,
+            "margin": {
+                "fed_call": 0,
+                "maintenance_call": 0,
+                "option_buying_power": power,
+                "stock_buying_power": power,
+                "stock_short_value": 0,
+                "sweep": 0,
+            },
+        }
 
     async def _quotes(self, exchange: Exchange, who: Caller) -> Json:
         """Prices of what is known; of the rest it says that it is not."""

@@ -55,8 +55,10 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: dict[str, int]
 
 
 async def _events(figures: Figures, platform: LocalPlatform, following: list[Follower]) -> None:
-    heads = await event_heads(platform)
-    await until_followed(following, heads)
+    heads: dict[UUID, int] = {}
+    # Balances are reported some seconds after the last fill.
+    while heads != (heads := await event_heads(platform)):  # ends: nothing is submitted any more
+        await until_followed(following, heads)
     expected = {follower.account_id: list(range(1, heads[UUID(follower.account_id)] + 1)) for follower in following}
     wrong = [
         follower

@@ -18,9 +18,9 @@ from openbell_server.brokers.registry import BROKERS
 from openbell_server.devtools.demo.ledgers import Books
 from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.orders.intents import ActionType
-from proof.books import event_heads, rows
+from proof.books import rows
 from proof.figures import Figures
-from proof.load import accounts_of, clients, followers, until_followed
+from proof.load import accounts_of, clients, followers
 from proof.nemesis import Kill, Nemesis
 from proof.persistent_load import SENTENCES_MAX, Load, end_what_rests, load_through, show_findings, show_load
 from support.brokers.broker_writes import Write, excess_writes
@@ -90,7 +90,6 @@ SIZES = {
 }
 STOP_PAUSE_SECONDS = 0.5
 REST_SECONDS = 2.0
-READS_MAX = 20
 CUT_EVERY = 97
 LOGS = Path("build/proof/execution-logs")
 
@@ -120,13 +119,8 @@ async def _prove(figures: Figures, platform: LocalPlatform, at_broker: BrokerSoc
         _end_faults(platform)
         left = await end_what_rests(platform, calls, but_flagged=True)
         (client,) = await stack.enter_async_context(clients(platform, 1))
-        for _ in range(READS_MAX):
-            heads = await event_heads(platform)
-            await until_followed(following, heads)
-            history = await read_history(platform, client, calls, following)
-            # What is flagged may still be settled, and then what was read is of two moments.
-            if await event_heads(platform) == heads:
-                break
+        # What is flagged may still be settled.
+        history = await read_history(platform, client, calls, following)
     _show_trouble(figures, nemesis, size)
     show_load(figures, history, following, size.intents)
     figures.exactly("orders and actions unsettled in the end", left, 0)

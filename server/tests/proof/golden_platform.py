@@ -236,8 +236,11 @@ class _Ends:
             for row in self.at_broker.get(account_id, [])
         ]
         requests = [f"{row['kind']} {row['count']}" for row in self.requests.get(account_id, [])]
+        # How often balances are read depends on the time that a script takes.
         others = sorted(
-            EventKind(row["kind"]).name for row in self.events.get(account_id, []) if row["intent_id"] is None
+            EventKind(row["kind"]).name
+            for row in self.events.get(account_id, [])
+            if row["intent_id"] is None and row["kind"] != EventKind.BALANCES_CHANGED
         )
         return [*lines, {"position": positions, "at broker": at_broker, "requests": requests, "other events": others}]
 

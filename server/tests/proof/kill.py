@@ -19,7 +19,7 @@ from uuid import UUID
 import asyncpg
 import httpx
 
-from openbell import AsyncClient, HaltReport, Limit, OutcomeUnknown, Unavailable
+from openbell import AsyncClient, HaltReport, Limit, Unavailable
 from openbell_server.adapters.postgres.operators.halt_operators import PostgresHaltOperators
 from openbell_server.adapters.postgres.operators.operators import operator_store
 from openbell_server.application.execution.execute_action import DOOR_SECONDS
@@ -171,7 +171,7 @@ async def _load(figures: Figures, stage: Stage, one: Round, executors: Sequence[
             account = stage.accounts[asked % len(stage.accounts)]
             try:
                 await caller.buy("AAPL", Limit(5, price="0.01"), account_id=account)
-            except (OutcomeUnknown, Unavailable):
+            except Unavailable:
                 # As many wait as the api accepts.
                 await asyncio.sleep(POLL_SECONDS)
 

@@ -65,6 +65,7 @@ PARTS: Final = {
     "limits": Part(_REST, 14),
     "loosen": Part(_REST, 12),
     "logins": Part((*_PLATFORM, "docs/security.md"), 12),
+    "money": Part((*_PLATFORM, "server/tests/oracle/profit.py"), 12),
     "outbox": Part(_PLATFORM, 14),
     "paging": Part(_REST, 12),
     "people": Part((_SERVER, "sdk", "examples", *_PAGES)),

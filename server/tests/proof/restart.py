@@ -8,9 +8,8 @@ from pathlib import Path
 
 from openbell_server.application.crash_points import POINTS
 from openbell_server.devtools.local_platform import LocalPlatform
-from proof.books import event_heads
 from proof.figures import Figures
-from proof.load import accounts_of, clients, followers, until_followed
+from proof.load import accounts_of, clients, followers
 from proof.nemesis import Kill, Nemesis
 from proof.persistent_load import Load, end_what_rests, load_through, show_findings, show_load
 from support.history.checker import check
@@ -109,7 +108,6 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: Size) -> None:
         calls: list[Call] = []
         await _run(platform, nemesis, size, calls)
         left = await end_what_rests(platform, calls)
-        await until_followed(following, await event_heads(platform))
         async with clients(platform, 1) as (client,):
             history = await read_history(platform, client, calls, following)
     _show_trouble(figures, nemesis, size)

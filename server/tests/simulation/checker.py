@@ -250,11 +250,11 @@ class Checker:
         for event in book.events:
             if FILLED in event.body and _is_less_than_full(event.body):
                 yield Bar.WRONG, f"{event.intent_id} was called filled before it was"
-        yield from self._trades(book)
+        yield from self._trades(book, doubtful=bool(doubtful))
         if book.halt_code is not None:
             yield Bar.WRONG, f"{book.account.account_id} was halted: {book.halt_code}"
 
-    def _trades(self, book: Book) -> Iterator[Finding]:
+    def _trades(self, book: Book, *, doubtful: bool) -> Iterator[Finding]:
         """Each execution is told once, each trade goes on from the one before, and the last agree with the books."""
         held: dict[Symbol, Decimal] = {}
         filled: dict[IntentId, Decimal] = {}
@@ -278,8 +278,25 @@ class Checker:
                 yield Bar.WRONG, f"{event.intent_id} has a trade that does not go on from the one before: {told}"
         if recorded != Counter(book.executions.keys()):
             yield Bar.WRONG, f"{book.account.account_id} has executions without a trade each, or trades without one"
+        if not doubtful:
+            yield from self._fees(book)
         if any(filled.get(intent_id, 0) != order.filled_quantity for intent_id, order in book.orders.items()):
             yield Bar.WRONG, f"{book.account.account_id} has an order that its trades do not add up to"
+
+    def _fees(self, book: Book) -> Iterator[Finding]:
+        """The last trade of each execution has the fee that the broker charges for it."""
+        orders = [o for o in self.world.venue.orders.values() if o.account_id == book.account.account_id]
+        fills = {
+            fill.execution_id: (fill, order.latest.get(fill.execution_id)) for order in orders for fill in order.fills
+        }
+        charged = {
+            execution_id: fill.fee if change is None or change.fee is None else change.fee
+            for execution_id, (fill, change) in fills.items()
+        }
+        bodies = [json.loads(event.body) for event in book.events if event.kind is EventKind.BROKER_TRADE]
+        told = {body["execution_id"]: Decimal(body["fee"]) for body in bodies}
+        if told != charged:
+            yield Bar.WRONG, f"{book.account.account_id} has fees {told}, and at the broker {charged}"
 
 
 @cache

@@ -15,12 +15,14 @@ from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.controls.symbol_controls import SymbolControls
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
 from openbell_server.domain.orders.broker_reports import BrokerExecution, ExecutionChange
 from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_aggregate import Order
 from openbell_server.domain.orders.order_terms import Terms
+from openbell_server.domain.orders.positions import PositionCause
 
 LOCK_SECONDS = 2.0
 
@@ -70,6 +72,17 @@ class Event:
     body: str
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One change of a position; the value of an external order's fills, the broker's average of what it holds."""
+
+    symbol: Symbol
+    change: Decimal
+    cause: PositionCause
+    value: Decimal | None = None
+    average_price: Decimal | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Book:
     """All that is kept of one account; rows are never changed, only replaced."""
@@ -99,7 +112,12 @@ class Book:
     positions: dict[Symbol, Decimal] = field(default_factory=dict)
     positions_moved_at: dict[Symbol, datetime] = field(default_factory=dict)
     positions_as_of: datetime | None = None
+    balances: Balances | None = None
+    balances_read_at: datetime | None = None
+    # When somebody last read them.
+    balances_wanted_at: datetime | None = None
     adjustments: list[tuple[Symbol, Decimal, str]] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     # What a restored database forgot, and when that began.
     hold: Hold | None = None
@@ -136,7 +154,11 @@ class Book:
             positions={**self.positions},
             positions_moved_at={**self.positions_moved_at},
             positions_as_of=self.positions_as_of,
+            balances=self.balances,
+            balances_read_at=self.balances_read_at,
+            balances_wanted_at=self.balances_wanted_at,
             adjustments=[*self.adjustments],
+            moves=[*self.moves],
             events=[*self.events],
             hold=self.hold,
             was_restored=self.was_restored,

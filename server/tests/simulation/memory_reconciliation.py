@@ -1,16 +1,18 @@
 """What comparing an account with its broker reads and writes, in memory."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
 from openbell_server.application.ports.account_transaction import HeldPositions, LastReconciliation
 from openbell_server.domain.identifiers import ActionId, IntentId, Symbol
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.order_terms import exact_total
 from openbell_server.domain.orders.positions import PositionCause
-from simulation.memory_database import Transaction
+from simulation.memory_database import Move, Transaction
 
 
 class ReconcilingTransaction(Transaction):
@@ -76,13 +78,35 @@ class ReconcilingTransaction(Transaction):
         await self.statement()
         self.book.positions_as_of = as_of
 
+    async def balances(self) -> Balances | None:
+        """The balances stored last."""
+        await self.statement()
+        return self.book.balances
+
+    async def save_balances(self, balances: Balances) -> bool:
+        """Store them, unless newer ones are stored; no time is in the future."""
+        await self.statement()
+        now = self.database.clock()
+        balances = replace(balances, as_of=min(balances.as_of, now))
+        if self.book.balances is not None and self.book.balances.as_of > balances.as_of:
+            return False
+        self.book.balances, self.book.balances_read_at = balances, now
+        return True
+
     async def keep_fill_price(self, symbol: Symbol, price: Decimal, executed_at: datetime) -> None:
         """Nothing here judges by prices."""
         del symbol, price, executed_at
         await self.statement()
 
     async def add_to_position(
-        self, symbol: Symbol, change: Decimal, cause: PositionCause, intent_id: IntentId | None = None
+        self,
+        symbol: Symbol,
+        change: Decimal,
+        cause: PositionCause,
+        intent_id: IntentId | None = None,
+        *,
+        value: Decimal | None = None,
+        average_price: Decimal | None = None,
     ) -> Decimal:
         """What the account holds of the symbol after the change."""
         await self.statement()
@@ -90,6 +114,8 @@ class ReconcilingTransaction(Transaction):
         if cause in {PositionCause.OPENING, PositionCause.UNEXPLAINED}:
             self.database.note(f"adjusts {symbol} by {change}: {cause}")
             self.book.adjustments.append((symbol, change, cause))
+        if change:
+            self.book.moves.append(Move(symbol, change, cause, value, average_price))
         self.book.positions[symbol] = exact_total([self.book.positions.get(symbol, Decimal(0)), change])
         self.book.positions_moved_at[symbol] = self.database.clock()
         return self.book.positions[symbol]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from openbell_server.application.ports.account_transaction import AccountTransaction, BrokerAccount
 from openbell_server.domain.identifiers import AccountId
@@ -102,6 +102,24 @@ class MemoryExecutionStore:
         del broker, slots
         await self.database.trip()
         return []
+
+    async def accounts_with_old_balances_across_organizations(
+        self, slots: Collection[int], older_than_seconds: float
+    ) -> list[BrokerAccount]:
+        """Accounts of these slots whose balances somebody reads and which are missing or old; the oldest first."""
+        await self.database.trip()
+        now = self.database.clock()
+        wanted_since, fresh_since = now - timedelta(seconds=600), now - timedelta(seconds=older_than_seconds)
+        due = [
+            (book.balances_read_at, book.account)
+            for book in self.database.books.values()
+            if book.account.slot in slots
+            and book.balances_wanted_at is not None
+            and book.balances_wanted_at > wanted_since
+            and (book.balances_read_at is None or book.balances_read_at < fresh_since)
+        ]
+        never = datetime.min.replace(tzinfo=UTC)
+        return [account for _, account in sorted(due, key=lambda row: row[0] or never)]
 
     def _at(self, broker: str, slots: Collection[int]) -> list[Book]:
         books = self.database.books.values()

@@ -17,7 +17,8 @@ from openbell_server.domain.orders.action_lifecycle import SETTLED, ActionState
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_aggregate import Certainty, Order, Pending, Standing
 from openbell_server.domain.orders.order_terms import exact_total
-from simulation.memory_database import ActionRow, Book, DatabaseAway, Event, MemoryDatabase
+from openbell_server.domain.orders.positions import PositionCause
+from simulation.memory_database import ActionRow, Book, DatabaseAway, Event, MemoryDatabase, Move
 from simulation.memory_execution import DATABASE_EPOCH, MemoryAccountTransaction, is_queued
 
 
@@ -106,6 +107,8 @@ def _write(transaction: MemoryAccountTransaction, unit: Unit) -> bool:
     book.executions |= {fill.execution_id: (before.intent_id, fill) for fill in unit.executions}
     symbol = after.terms.symbol
     if unit.change is not None:
+        if unit.change:
+            book.moves.append(Move(symbol, unit.change, PositionCause.EXECUTION))
         book.positions[symbol] = exact_total([book.positions.get(symbol, Decimal(0)), unit.change])
         book.positions_moved_at[symbol] = transaction.database.clock()
     for event in unit.events:

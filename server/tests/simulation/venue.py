@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
+from openbell_exchange.money import fee
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.instruments import BrokerPosition
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_reports import (
     Accepted,
     BrokerExecution,
@@ -249,6 +251,16 @@ class Venue:
             held.setdefault(order.symbol, []).extend(side * fill.quantity for fill in order.standing)
         return [BrokerPosition(symbol=symbol, quantity=exact_total(parts)) for symbol, parts in held.items()]
 
+    def balances(self, account_id: AccountId) -> Balances:
+        """The cash of the account, which began with none."""
+        paid = [
+            EXACT.multiply(fill.quantity, fill.price) * (-1 if order.order_side is OrderSide.BUY else 1)
+            for order in self.orders.values()
+            if order.account_id == account_id
+            for fill in order.standing
+        ]
+        return Balances(currency="USD", cash=exact_total(paid), as_of=self.clock())
+
     def find_order(self, name: OrderName) -> VenueOrder | None:
         """The order by what this broker understands of a name; of several the latest."""
         named = [o for o in self.orders.values() if self.profile.keeps_ids and o.client_id == name.client_order_id]
@@ -300,6 +312,7 @@ class Venue:
             quantity=quantity,
             price=PRICE,
             executed_at=self.clock(),
+            fee=fee(quantity, PRICE),
         )
         order.fills.append(fill)
         if order.filled >= order.terms.quantity:
@@ -318,6 +331,7 @@ class Venue:
             revision=1,
             quantity=Decimal(0) if busted else fill.quantity,
             price=fill.price if busted else fill.price + 1,
+            fee=None if busted else fee(fill.quantity, fill.price) * 2,
         )
         order.changes.append(change)
         if order.status is ReportStatus.FILLED and order.filled < order.terms.quantity:

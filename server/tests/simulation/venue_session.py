@@ -11,6 +11,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_reports import NotSent, OrderName, OrderReport, Outcome
 from simulation.loop import PROCESS, is_alive
 from simulation.venue import Reply, Venue, Write
@@ -74,6 +75,11 @@ class VenueSession:
         """As they are: its list of orders may lag behind."""
         await self._ask(account_id)
         return self.venue.positions(account_id)
+
+    async def balances(self, account_id: AccountId) -> Balances:
+        """What every fill left of nothing; nobody knows a price."""
+        await self._ask(account_id)
+        return self.venue.balances(account_id)
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         """Nobody asks."""

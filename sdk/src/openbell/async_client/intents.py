@@ -9,7 +9,9 @@ from openbell.events.records import Event, ExternalOrder
 from openbell.intents import requests
 from openbell.intents.order_lists import (
     AccountOverview,
+    Balances,
     CancelResult,
+    CostMethod,
     EventPage,
     ExecutionOptions,
     HistoryOptions,
@@ -18,6 +20,8 @@ from openbell.intents.order_lists import (
     OrderPage,
     PositionChange,
     Positions,
+    Profit,
+    ProfitOptions,
     RecordedExecution,
     following_events,
     history_query,
@@ -244,9 +248,23 @@ class AsyncIntentCalls(AsyncCalls):
             organization_page(self._connection, "executions", options), PageOf[RecordedExecution]
         )
 
-    async def positions(self, *, account_id: str | None = None) -> Positions:
-        """Read all positions of the account, as of one event."""
-        return await self._session.get(Positions, self._connection.path(account_id, "positions"))
+    async def positions(self, *, cost_method: CostMethod | None = None, account_id: str | None = None) -> Positions:
+        """Read all positions of the account with their cost and value, as of one event."""
+        path = self._connection.path(account_id, "positions")
+        return await self._session.get(Positions, path, {"cost_method": cost_method} if cost_method else None)
+
+    def profit(self, **options: Unpack[ProfitOptions]) -> AsyncIterator[Profit]:
+        """List what the trades of each day and symbol brought, by default those of the last 30 days."""
+        path = self._connection.path(options.pop("account_id", None), "profit")
+        return self._session.items(page(path, **options), PageOf[Profit])
+
+    async def balances(self, *, account_id: str | None = None) -> Balances:
+        """Read the account's cash, equity, buying power and margin, as its broker reported them at `as_of`.
+
+        While you read them they are at most 30 seconds old. If nobody did before, all amounts are None: read them
+        again after a few seconds.
+        """
+        return await self._session.get(Balances, self._connection.path(account_id, "balances"))
 
     def position_changes(
         self, symbol: str | None = None, *, order: ListOrder | None = None, account_id: str | None = None

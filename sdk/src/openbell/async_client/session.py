@@ -16,10 +16,10 @@ from openbell.replies import (
     RETRIED_STATUSES,
     NoReply,
     Reply,
+    doubt_after,
     pause_before_retry,
     read,
     read_action,
-    read_error,
     require_success,
     submitted_action,
 )
@@ -116,10 +116,7 @@ class AsyncSession:
         doubt = ""
         for attempt in range(RETRIES + 1):
             answer = await self._send(request)
-            if isinstance(answer, NoReply):
-                doubt = answer.reason if answer.sent else doubt
-            elif answer.is_server_failure:
-                doubt = str(read_error(answer))
+            doubt = doubt_after(answer) or doubt
             pause = pause_before_retry(answer, attempt)
             if pause is None or attempt == RETRIES:
                 break

@@ -1,7 +1,8 @@
-"""The commands under `openbell orders`, `openbell executions` and `openbell positions`."""
+"""The commands under `openbell orders`, `openbell executions` and `openbell positions`, and `openbell balances`."""
 
+from decimal import Decimal
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,13 +25,17 @@ from openbell.intents.orders import Side
 
 if TYPE_CHECKING:
     from openbell.events.records import BrokerOrder, ExternalOrder
-    from openbell.intents.order_lists import OrderStatus
+    from openbell.intents.order_lists import Balances, OrderStatus
 
 app = group("The current state of orders.")
 executions_app = group("Executions of orders.")
 positions_app = group("Positions of an account.")
 
 _about_account = connected(account=Account)
+OfCost = Annotated[
+    Literal["AVERAGE", "FIFO"] | None,
+    typer.Option(help="What closed units cost: as all on average (the default), or as the oldest."),
+]
 
 
 @connected(token=True)
@@ -171,6 +176,7 @@ def list_executions(
             "quantity",
             "symbol",
             "price",
+            "fee",
             "kind",
         ),
         lambda each: (
@@ -182,6 +188,7 @@ def list_executions(
             plain(each.quantity),
             each.symbol,
             plain(each.price),
+            plain(each.fee),
             each.kind,
         ),
     )
@@ -189,16 +196,25 @@ def list_executions(
 
 @positions_app.command(name="list")
 @_about_account
-def list_positions(call: Call) -> None:
-    """List the positions of the account, and their source."""
-    held = call.client.positions()
+def list_positions(call: Call, cost_method: OfCost = None) -> None:
+    """List the positions of the account with their cost and value, and their source."""
+    held = call.client.positions(cost_method=cost_method)
     if call.as_json:
         typer.echo(held.to_json())
         return
     call.show_table(
         held.data,
-        ("symbol", "quantity", "since"),
-        lambda each: (each.symbol, plain(each.quantity), time_text(each.updated_at)),
+        ("symbol", "quantity", "average cost", "price", "value", "unrealized", "realized", "currency"),
+        lambda each: (
+            each.symbol,
+            plain(each.quantity),
+            plain(each.average_cost),
+            plain(each.market_price),
+            plain(each.market_value),
+            plain(each.unrealized),
+            _profit(each.realized, is_complete=each.profit_complete),
+            each.currency or "",
+        ),
     )
     source = (
         f"the broker's positions of {time_text(held.as_of)} plus later executions"
@@ -206,6 +222,69 @@ def list_positions(call: Call) -> None:
         else "the sum of executions"
     )
     typer.echo(f"After event {held.account_seq}; {source}.{'' if held.complete else ' There are more.'}")
+
+
+@positions_app.command(name="profit")
+@_about_account
+def list_profit(
+    call: Call,
+    symbol: OnlySymbol = None,
+    by: Annotated[
+        Literal["SYMBOL_AND_DAY", "DAY", "SYMBOL"], typer.Option(help="What one row is about.")
+    ] = "SYMBOL_AND_DAY",
+    since: Annotated[str | None, typer.Option(help="A time of the first day; by default 30 days ago.")] = None,
+    until: Annotated[str | None, typer.Option(help="A time of the last day; by default now.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="The zone of the days; by default the account's.")] = None,
+    cost_method: OfCost = None,
+    oldest_first: OldestFirst = False,
+    limit: AtMost = None,
+) -> None:
+    """List what the trades of each day brought, before fees; a star marks sums that lack an unknown price or fee."""
+    rows = call.client.profit(
+        symbol=symbol,
+        group_by=by,
+        since=moment_of("--since", since),
+        until=moment_of("--until", until),
+        timezone=timezone,
+        cost_method=cost_method,
+        order=list_order(oldest_first=oldest_first),
+    )
+    call.show_table(
+        islice(rows, limit),
+        ("day", "symbol", "realized", "fees", "bought", "sold", "trades", "currency"),
+        lambda each: (
+            "" if each.day is None else each.day.isoformat(),
+            each.symbol or "",
+            _profit(each.realized, is_complete=each.profit_complete),
+            plain(each.fees),
+            plain(each.bought_value),
+            plain(each.sold_value),
+            str(each.trades),
+            each.currency or "",
+        ),
+    )
+
+
+@_about_account
+def balances(call: Call) -> None:
+    """Show the account's cash, equity, buying power and margin, as its broker reported them."""
+    call.show(call.client.balances(), _print_balances)
+
+
+def _print_balances(found: "Balances") -> None:
+    from openbell.cli.tables import show_rows
+
+    amounts = {
+        "cash": found.cash,
+        "equity": found.equity,
+        "buying power": found.buying_power,
+        "initial margin": found.initial_margin,
+        "maintenance margin": found.maintenance_margin,
+    }
+    rows = [(name, "not reported" if amount is None else plain(amount)) for name, amount in amounts.items()]
+    show_rows(("balance", found.currency or ""), rows)
+    as_of = f"as of {time_text(found.as_of)}" if found.as_of else "not read from it yet: repeat this in a few seconds"
+    typer.echo(f"At {found.broker}, {as_of}.")
 
 
 @positions_app.command(name="changes")
@@ -226,6 +305,10 @@ def list_position_changes(
             each.intent_id or "",
         ),
     )
+
+
+def _profit(realized: Decimal | None, *, is_complete: bool) -> str:
+    return plain(realized) + ("" if is_complete or realized is None else "*")
 
 
 def order_text(order: "BrokerOrder | ExternalOrder") -> str:

@@ -10,7 +10,9 @@ from openbell.events.records import Event, ExternalOrder
 from openbell.intents import requests
 from openbell.intents.order_lists import (
     AccountOverview,
+    Balances,
     CancelResult,
+    CostMethod,
     EventPage,
     ExecutionOptions,
     HistoryOptions,
@@ -19,6 +21,8 @@ from openbell.intents.order_lists import (
     OrderPage,
     PositionChange,
     Positions,
+    Profit,
+    ProfitOptions,
     RecordedExecution,
     following_events,
     history_query,
@@ -241,9 +245,23 @@ class IntentCalls(Calls):
             organization_page(self._connection, "executions", options), PageOf[RecordedExecution]
         )
 
-    def positions(self, *, account_id: str | None = None) -> Positions:
-        """Read all positions of the account, as of one event."""
-        return self._session.get(Positions, self._connection.path(account_id, "positions"))
+    def positions(self, *, cost_method: CostMethod | None = None, account_id: str | None = None) -> Positions:
+        """Read all positions of the account with their cost and value, as of one event."""
+        path = self._connection.path(account_id, "positions")
+        return self._session.get(Positions, path, {"cost_method": cost_method} if cost_method else None)
+
+    def profit(self, **options: Unpack[ProfitOptions]) -> Iterator[Profit]:
+        """List what the trades of each day and symbol brought, by default those of the last 30 days."""
+        path = self._connection.path(options.pop("account_id", None), "profit")
+        return self._session.items(page(path, **options), PageOf[Profit])
+
+    def balances(self, *, account_id: str | None = None) -> Balances:
+        """Read the account's cash, equity, buying power and margin, as its broker reported them at `as_of`.
+
+        While you read them they are at most 30 seconds old. If nobody did before, all amounts are None: read them
+        again after a few seconds.
+        """
+        return self._session.get(Balances, self._connection.path(account_id, "balances"))
 
     def position_changes(
         self, symbol: str | None = None, *, order: ListOrder | None = None, account_id: str | None = None

@@ -96,6 +96,8 @@ class ExternalOrder(Record, frozen=True, kw_only=True):
     time_in_force: str | None = None
     status: str
     filled_quantity: Decimal
+    # Of its fills; rounded to 10 decimals if 18 are not enough; None if it is not known.
+    average_price: Decimal | None = None
     accepted_at: datetime
 
     @property
@@ -112,6 +114,21 @@ class PositionAdjusted(Record, frozen=True, kw_only=True):
     after: Decimal
     # OPENING: it existed before the account was first compared with its broker. UNEXPLAINED: the cause is not known.
     cause: str
+    # The broker's, of the whole position; None if the broker does not report it.
+    average_price: Decimal | None = None
+
+
+class BalancesChanged(Record, frozen=True, kw_only=True):
+    """The account's balances when its cash changed, and the first ones; None where the broker does not report one."""
+
+    currency: str
+    cash: Decimal | None = None
+    equity: Decimal | None = None
+    buying_power: Decimal | None = None
+    initial_margin: Decimal | None = None
+    maintenance_margin: Decimal | None = None
+    # The balances are not older than this.
+    as_of: datetime
 
 
 class BrokerTrade(Record, frozen=True, kw_only=True):
@@ -134,6 +151,7 @@ class BrokerTrade(Record, frozen=True, kw_only=True):
     leaves_quantity: Decimal
     # The account's position in the symbol after this execution.
     position: Decimal
+    # In the quote currency, negative if it is a rebate; None if the broker does not report it.
     fee: Decimal | None = None
 
 
@@ -190,6 +208,7 @@ class Event(Record, frozen=True, kw_only=True):
     broker_trade: BrokerTrade | None = None
     control_changed: ControlChanged | None = None
     intent_refused: IntentRefused | None = None
+    balances_changed: BalancesChanged | None = None
     # Only at the start of a primed subscription.
     broker_position: BrokerPosition | None = None
     primed: Primed | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal, TypedDict
 
@@ -13,6 +13,23 @@ from openbell.models import PageOf, Record
 from openbell.requests import Request
 
 OrderStatus = Literal["WORKING", "CLOSED", "ALL"]
+
+
+# What the units cost that a trade closes: as all open units on average, or as those that were opened first.
+CostMethod = Literal["AVERAGE", "FIFO"]
+
+
+class ProfitOptions(TypedDict, total=False):
+    """Filters of profit; since and until are times of the first and the last day, in the account's zone or another."""
+
+    account_id: str | None
+    symbol: str | None
+    since: datetime | None
+    until: datetime | None
+    timezone: str | None
+    group_by: Literal["SYMBOL_AND_DAY", "DAY", "SYMBOL"] | None
+    cost_method: CostMethod | None
+    order: ListOrder | None
 
 
 class OrderOptions(TypedDict, total=False):
@@ -103,6 +120,8 @@ class RecordedExecution(Record, frozen=True, kw_only=True):
     price: Decimal
     executed_at: datetime
     recorded_at: datetime
+    # In the quote currency, negative if it is a rebate; None if the broker does not report it.
+    fee: Decimal | None = None
     # What the broker reported first, if it corrected the execution later.
     reported_quantity: Decimal | None = None
     reported_price: Decimal | None = None
@@ -110,11 +129,39 @@ class RecordedExecution(Record, frozen=True, kw_only=True):
 
 
 class Position(Record, frozen=True, kw_only=True):
-    """The quantity that an account holds of a symbol; negative if it is short."""
+    """What an account holds of a symbol, negative if it is short; None where a price or a cost is not known."""
 
     symbol: str
     quantity: Decimal
     updated_at: datetime
+    currency: str | None = None
+    # What the open units cost, and one of them.
+    cost: Decimal | None = None
+    average_cost: Decimal | None = None
+    market_price: Decimal | None = None
+    market_price_at: datetime | None = None
+    market_value: Decimal | None = None
+    unrealized: Decimal | None = None
+    # By all trades of the symbol, before fees.
+    realized: Decimal | None = None
+    fees: Decimal | None = None
+    # Whether realized and fees include every trade.
+    profit_complete: bool = False
+
+
+class Profit(Record, frozen=True, kw_only=True):
+    """What trades brought, before fees; day or symbol is None where a row is about all of them."""
+
+    day: date | None = None
+    symbol: str | None = None
+    currency: str | None = None
+    realized: Decimal
+    fees: Decimal
+    bought_value: Decimal
+    sold_value: Decimal
+    trades: int
+    # False: a price or a cost is unknown, or the broker reported no fee.
+    profit_complete: bool
 
 
 class Positions(Record, frozen=True, kw_only=True):
@@ -126,12 +173,30 @@ class Positions(Record, frozen=True, kw_only=True):
     source: str
     as_of: datetime | None = None
     complete: bool = True
+    cost_method: CostMethod = "AVERAGE"
 
     def __iter__(self) -> Iterator[Position]:
         return iter(self.data)
 
     def __len__(self) -> int:
         return len(self.data)
+
+
+class Balances(Record, frozen=True, kw_only=True):
+    """What an account has at its broker; None where the broker does not report it, and before the first report."""
+
+    account_id: str
+    broker: str
+    currency: str | None = None
+    cash: Decimal | None = None
+    # Cash and the value of all positions.
+    equity: Decimal | None = None
+    buying_power: Decimal | None = None
+    initial_margin: Decimal | None = None
+    maintenance_margin: Decimal | None = None
+    # The amounts are not older than as_of, and were stored at read_at.
+    as_of: datetime | None = None
+    read_at: datetime | None = None
 
 
 class PositionChange(Record, frozen=True, kw_only=True):
@@ -143,6 +208,10 @@ class PositionChange(Record, frozen=True, kw_only=True):
     quantity: Decimal
     changed_at: datetime
     intent_id: str | None = None
+    # Of an external order: quantity multiplied by price of its fills, negative for sells; None if it is not known.
+    value: Decimal | None = None
+    # Of OPENING and UNEXPLAINED: the broker's, of the whole position after the change; None if it is not known.
+    average_price: Decimal | None = None
 
 
 class Gap(Record, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     EVENT_TYPE_BROKER_TRADE: _EventType.ValueType  # 6
     EVENT_TYPE_CONTROL_CHANGED: _EventType.ValueType  # 7
     EVENT_TYPE_INTENT_REFUSED: _EventType.ValueType  # 8
+    EVENT_TYPE_BALANCES_CHANGED: _EventType.ValueType  # 9
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper): ...
 
@@ -47,6 +48,7 @@ EVENT_TYPE_POSITION_ADJUSTED: EventType.ValueType  # 5
 EVENT_TYPE_BROKER_TRADE: EventType.ValueType  # 6
 EVENT_TYPE_CONTROL_CHANGED: EventType.ValueType  # 7
 EVENT_TYPE_INTENT_REFUSED: EventType.ValueType  # 8
+EVENT_TYPE_BALANCES_CHANGED: EventType.ValueType  # 9
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 class _Start:
@@ -193,6 +195,7 @@ class TradingEvent(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
     INTENT_REFUSED_FIELD_NUMBER: _builtins.int
+    BALANCES_CHANGED_FIELD_NUMBER: _builtins.int
     account_id: _builtins.str
     account_seq: _builtins.int
     """1, 2, 3 … without gaps over all events of the account. If you filter events, use prev_seq to detect gaps. Frames of
@@ -239,6 +242,8 @@ class TradingEvent(_message.Message):
     def ended(self) -> Global___Ended: ...
     @_builtins.property
     def intent_refused(self) -> Global___IntentRefused: ...
+    @_builtins.property
+    def balances_changed(self) -> Global___BalancesChanged: ...
     def __init__(
         self,
         *,
@@ -264,12 +269,13 @@ class TradingEvent(_message.Message):
         error: Global___Error | None = ...,
         ended: Global___Ended | None = ...,
         intent_refused: Global___IntentRefused | None = ...,
+        balances_changed: Global___BalancesChanged | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "primed", b"primed", "subscribed", b"subscribed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "balances_changed", b"balances_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "primed", b"primed", "subscribed", b"subscribed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_id", b"account_id", "account_seq", b"account_seq", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "event_id", b"event_id", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "prev_seq", b"prev_seq", "primed", b"primed", "resume_token", b"resume_token", "subscribed", b"subscribed", "subscription_id", b"subscription_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_id", b"account_id", "account_seq", b"account_seq", "balances_changed", b"balances_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "event_id", b"event_id", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "prev_seq", b"prev_seq", "primed", b"primed", "resume_token", b"resume_token", "subscribed", b"subscribed", "subscription_id", b"subscription_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order", "position_adjusted", "broker_trade", "control_changed", "broker_position", "primed", "gap", "error", "ended", "intent_refused"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order", "position_adjusted", "broker_trade", "control_changed", "broker_position", "primed", "gap", "error", "ended", "intent_refused", "balances_changed"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -639,6 +645,7 @@ class ExternalOrder(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     FILLED_QUANTITY_FIELD_NUMBER: _builtins.int
     ACCEPTED_AT_FIELD_NUMBER: _builtins.int
+    AVERAGE_PRICE_FIELD_NUMBER: _builtins.int
     broker_order_id: _builtins.str
     client_order_id: _builtins.str
     """As the broker reports it. It is an id of ours if a restored database does not contain the order."""
@@ -651,6 +658,8 @@ class ExternalOrder(_message.Message):
     time_in_force: _builtins.str
     status: _builtins.str
     filled_quantity: _builtins.str
+    average_price: _builtins.str
+    """Of its fills, present if it is known; rounded to 10 decimals if 18 are not enough."""
     @_builtins.property
     def accepted_at(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -668,17 +677,22 @@ class ExternalOrder(_message.Message):
         status: _builtins.str = ...,
         filled_quantity: _builtins.str = ...,
         accepted_at: _timestamp_pb2.Timestamp | None = ...,
+        average_price: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price", "_quantity", b"_quantity", "_stop_price", b"_stop_price", "accepted_at", b"accepted_at", "limit_price", b"limit_price", "quantity", b"quantity", "stop_price", b"stop_price"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "_limit_price", b"_limit_price", "_quantity", b"_quantity", "_stop_price", b"_stop_price", "accepted_at", b"accepted_at", "average_price", b"average_price", "limit_price", b"limit_price", "quantity", b"quantity", "stop_price", b"stop_price"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price", "_quantity", b"_quantity", "_stop_price", b"_stop_price", "accepted_at", b"accepted_at", "broker_order_id", b"broker_order_id", "client_order_id", b"client_order_id", "filled_quantity", b"filled_quantity", "limit_price", b"limit_price", "order_side", b"order_side", "order_type", b"order_type", "quantity", b"quantity", "status", b"status", "stop_price", b"stop_price", "symbol", b"symbol", "time_in_force", b"time_in_force"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "_limit_price", b"_limit_price", "_quantity", b"_quantity", "_stop_price", b"_stop_price", "accepted_at", b"accepted_at", "average_price", b"average_price", "broker_order_id", b"broker_order_id", "client_order_id", b"client_order_id", "filled_quantity", b"filled_quantity", "limit_price", b"limit_price", "order_side", b"order_side", "order_type", b"order_type", "quantity", b"quantity", "status", b"status", "stop_price", b"stop_price", "symbol", b"symbol", "time_in_force", b"time_in_force"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__average_price: _TypeAlias = _typing.Literal["average_price"]  # noqa: Y015
+    _WhichOneofArgType__average_price: _TypeAlias = _typing.Literal["_average_price", b"_average_price"]  # noqa: Y015
     _WhichOneofReturnType__limit_price: _TypeAlias = _typing.Literal["limit_price"]  # noqa: Y015
     _WhichOneofArgType__limit_price: _TypeAlias = _typing.Literal["_limit_price", b"_limit_price"]  # noqa: Y015
     _WhichOneofReturnType__quantity: _TypeAlias = _typing.Literal["quantity"]  # noqa: Y015
     _WhichOneofArgType__quantity: _TypeAlias = _typing.Literal["_quantity", b"_quantity"]  # noqa: Y015
     _WhichOneofReturnType__stop_price: _TypeAlias = _typing.Literal["stop_price"]  # noqa: Y015
     _WhichOneofArgType__stop_price: _TypeAlias = _typing.Literal["_stop_price", b"_stop_price"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__average_price) -> _WhichOneofReturnType__average_price | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit_price) -> _WhichOneofReturnType__limit_price | None: ...
     @_typing.overload
@@ -698,12 +712,15 @@ class PositionAdjusted(_message.Message):
     BEFORE_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
+    AVERAGE_PRICE_FIELD_NUMBER: _builtins.int
     symbol: _builtins.str
     before: _builtins.str
     """Negative if short."""
     after: _builtins.str
     cause: _builtins.str
     """OPENING: the position existed before the account was first compared. UNEXPLAINED: the broker gives no reason."""
+    average_price: _builtins.str
+    """The broker's average price of the whole position, present if the broker reports it."""
     def __init__(
         self,
         *,
@@ -711,12 +728,15 @@ class PositionAdjusted(_message.Message):
         before: _builtins.str = ...,
         after: _builtins.str = ...,
         cause: _builtins.str = ...,
+        average_price: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "average_price", b"average_price"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "cause", b"cause", "symbol", b"symbol"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_average_price", b"_average_price", "after", b"after", "average_price", b"average_price", "before", b"before", "cause", b"cause", "symbol", b"symbol"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__average_price: _TypeAlias = _typing.Literal["average_price"]  # noqa: Y015
+    _WhichOneofArgType__average_price: _TypeAlias = _typing.Literal["_average_price", b"_average_price"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__average_price) -> _WhichOneofReturnType__average_price | None: ...
 
 Global___PositionAdjusted: _TypeAlias = PositionAdjusted  # noqa: Y015
 
@@ -758,7 +778,7 @@ class BrokerTrade(_message.Message):
     position: _builtins.str
     """The account's position in the symbol after this execution; negative if short."""
     fee: _builtins.str
-    """Present if the broker reports it."""
+    """In the quote currency, negative if it is a rebate; present if the broker reports it."""
     @_builtins.property
     def broker_order_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -900,6 +920,70 @@ class IntentRefused(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__stop_price) -> _WhichOneofReturnType__stop_price | None: ...
 
 Global___IntentRefused: _TypeAlias = IntentRefused  # noqa: Y015
+
+@_typing.final
+class BalancesChanged(_message.Message):
+    """The account's cash at the broker changed, or was read for the first time. An amount is absent where the broker does not
+    report it; equity, buying power and margins may change without an event.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CURRENCY_FIELD_NUMBER: _builtins.int
+    CASH_FIELD_NUMBER: _builtins.int
+    EQUITY_FIELD_NUMBER: _builtins.int
+    BUYING_POWER_FIELD_NUMBER: _builtins.int
+    INITIAL_MARGIN_FIELD_NUMBER: _builtins.int
+    MAINTENANCE_MARGIN_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    currency: _builtins.str
+    cash: _builtins.str
+    equity: _builtins.str
+    """Cash and the value of all positions."""
+    buying_power: _builtins.str
+    initial_margin: _builtins.str
+    maintenance_margin: _builtins.str
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """The balances are not older than this."""
+
+    def __init__(
+        self,
+        *,
+        currency: _builtins.str = ...,
+        cash: _builtins.str | None = ...,
+        equity: _builtins.str | None = ...,
+        buying_power: _builtins.str | None = ...,
+        initial_margin: _builtins.str | None = ...,
+        maintenance_margin: _builtins.str | None = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_buying_power", b"_buying_power", "_cash", b"_cash", "_equity", b"_equity", "_initial_margin", b"_initial_margin", "_maintenance_margin", b"_maintenance_margin", "as_of", b"as_of", "buying_power", b"buying_power", "cash", b"cash", "equity", b"equity", "initial_margin", b"initial_margin", "maintenance_margin", b"maintenance_margin"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_buying_power", b"_buying_power", "_cash", b"_cash", "_equity", b"_equity", "_initial_margin", b"_initial_margin", "_maintenance_margin", b"_maintenance_margin", "as_of", b"as_of", "buying_power", b"buying_power", "cash", b"cash", "currency", b"currency", "equity", b"equity", "initial_margin", b"initial_margin", "maintenance_margin", b"maintenance_margin"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__buying_power: _TypeAlias = _typing.Literal["buying_power"]  # noqa: Y015
+    _WhichOneofArgType__buying_power: _TypeAlias = _typing.Literal["_buying_power", b"_buying_power"]  # noqa: Y015
+    _WhichOneofReturnType__cash: _TypeAlias = _typing.Literal["cash"]  # noqa: Y015
+    _WhichOneofArgType__cash: _TypeAlias = _typing.Literal["_cash", b"_cash"]  # noqa: Y015
+    _WhichOneofReturnType__equity: _TypeAlias = _typing.Literal["equity"]  # noqa: Y015
+    _WhichOneofArgType__equity: _TypeAlias = _typing.Literal["_equity", b"_equity"]  # noqa: Y015
+    _WhichOneofReturnType__initial_margin: _TypeAlias = _typing.Literal["initial_margin"]  # noqa: Y015
+    _WhichOneofArgType__initial_margin: _TypeAlias = _typing.Literal["_initial_margin", b"_initial_margin"]  # noqa: Y015
+    _WhichOneofReturnType__maintenance_margin: _TypeAlias = _typing.Literal["maintenance_margin"]  # noqa: Y015
+    _WhichOneofArgType__maintenance_margin: _TypeAlias = _typing.Literal["_maintenance_margin", b"_maintenance_margin"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__buying_power) -> _WhichOneofReturnType__buying_power | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cash) -> _WhichOneofReturnType__cash | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__equity) -> _WhichOneofReturnType__equity | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__initial_margin) -> _WhichOneofReturnType__initial_margin | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__maintenance_margin) -> _WhichOneofReturnType__maintenance_margin | None: ...
+
+Global___BalancesChanged: _TypeAlias = BalancesChanged  # noqa: Y015
 
 @_typing.final
 class BrokerPosition(_message.Message):

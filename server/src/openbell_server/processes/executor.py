@@ -38,6 +38,7 @@ from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeas
 from openbell_server.adapters.postgres.execution.sweeps import PostgresSweepStore
 from openbell_server.adapters.postgres.execution.ticks import PostgresTickStore, open_tick_pool
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
+from openbell_server.adapters.postgres.money.books import PostgresBookStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.controls.cancel_by_control import CancelByControl
@@ -46,10 +47,11 @@ from openbell_server.application.controls.enact_halts import EnactHalts
 from openbell_server.application.execution.account_dispatcher import SWEEP_SECONDS, AccountDispatcher, Bulkhead
 from openbell_server.application.execution.broker_budget import BrokerBudget
 from openbell_server.application.execution.follow_broker import FollowBroker
-from openbell_server.application.execution.refresh_markets import QUOTE_SECONDS, RefreshMarkets
+from openbell_server.application.execution.refresh_markets import RefreshMarkets
 from openbell_server.application.execution.slot_leases import RENEW_SECONDS, SlotLeases, run_id
 from openbell_server.application.execution.sweeps import Sweep, SweepStore
 from openbell_server.application.execution.wiring import ExecutorDependencies, ExecutorParts, build_executor
+from openbell_server.application.money.refresh_balances import RefreshBalances
 from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.application.ports.broker import QueryFailed
 from openbell_server.brokers.registry import BROKERS, spelled_at
@@ -62,6 +64,7 @@ from openbell_server.processes.execution_metrics import (
     watch_reconciliation,
     watch_ticks,
 )
+from openbell_server.processes.executor_upkeep import refresh_balances, refresh_markets, save_books
 from openbell_server.processes.lifecycle import boot_time
 from openbell_server.processes.measured_session import BrokerMetrics
 from openbell_server.processes.operations_port import Operations
@@ -95,11 +98,12 @@ async def serve(
         executor_id = run_id(settings.executor_name, uuid4()) if settings.executor_name else uuid4()
         slots = SlotLeases(PostgresLeaseStore(pool, executor_pool=role_pool), executor_id, boot_time)
         session_store = PostgresSessionStore(pool, DatabaseClock(pool), executor_pool=role_pool)
+        store = PostgresExecutionStore(
+            pool, executor_pool=role_pool, books=RuleBooks(spelled_at), calendars=load_calendars()
+        )
         parts = build_executor(
             ExecutorDependencies(
-                store=PostgresExecutionStore(
-                    pool, executor_pool=role_pool, books=RuleBooks(spelled_at), calendars=load_calendars()
-                ),
+                store=store,
                 tick_store=PostgresTickStore(tick_pool),
                 session_store=session_store,
                 sealed=PostgresVaultObjects(pool),
@@ -119,7 +123,7 @@ async def serve(
         watch_reconciliation(operations, pool, parts.brokers)
         _listen(hints, parts)
         hints.start()
-        background = _start_background(pool, role_pool, hints, slots, session_store, parts)
+        background = _start_background(pool, role_pool, hints, slots, store, session_store, parts)
         operations.part_started()
         try:
             sweeps = PostgresSweepStore(pool, executor_pool=role_pool)
@@ -141,17 +145,21 @@ def _start_background(
     role_pool: Pool,
     hints: JetStreamConnection,
     slots: SlotLeases,
+    store: PostgresExecutionStore,
     session_store: PostgresSessionStore,
     parts: ExecutorParts,
 ) -> list[asyncio.Future[None]]:
     markets = RefreshMarkets(
         PostgresMarketKeeping(pool), parts.sessions, parts.sign_ins, slots, boot_time, parts.priced
     )
+    balances = RefreshBalances(store, parts.sessions, parts.sign_ins, slots, hints, boot_time, parts.moved)
     feeds = _Feeds(session_store, slots, parts.brokers, parts.sign_ins.signing_in)
     return [
         asyncio.ensure_future(_renew_leases(slots, PostgresRecoveryStore(pool, executor_pool=role_pool), feeds)),
         asyncio.ensure_future(consume_work(hints, _on_work(hints, parts.dispatcher))),
-        asyncio.ensure_future(_refresh_markets(markets)),
+        asyncio.ensure_future(refresh_markets(markets)),
+        asyncio.ensure_future(save_books(PostgresBookStore(pool, executor_pool=role_pool), slots)),
+        asyncio.ensure_future(refresh_balances(balances)),
         *(asyncio.ensure_future(_follow(broker, session_store)) for broker in parts.brokers.values()),
     ]
 
@@ -335,23 +343,6 @@ async def _renew_leases(slots: SlotLeases, recovery: PostgresRecoveryStore, feed
         except Exception:  # noqa: BLE001 - an executor that stops renewing stays alive but does no work
             structlog.get_logger().exception("lease_not_renewed")
         await asyncio.sleep(RENEW_SECONDS)
-
-
-async def _refresh_markets(markets: RefreshMarkets) -> None:
-    """Refresh prices and instruments until cancelled; logs a failure when it first occurs."""
-    log, reported = structlog.get_logger(), set[tuple[str, str]]()
-    while True:
-        try:
-            await markets.sweep()
-        except UNAVAILABLE as error:
-            log.warning("markets_not_kept", error=repr(error))
-        except Exception:
-            log.exception("markets_not_kept")
-        for broker, why in markets.failures.keys() - reported:
-            log.warning("broker_tells_no_prices", broker=broker, why=why, times=markets.failures[broker, why])
-        reported = {*markets.failures}
-        markets.failures.clear()
-        await asyncio.sleep(QUOTE_SECONDS)
 
 
 async def _follow(broker: FollowBroker, store: PostgresSessionStore) -> None:

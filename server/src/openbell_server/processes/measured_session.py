@@ -12,6 +12,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_reports import Accepted, NotSent, OrderName, OrderReport, Outcome, Refused
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.processes.operations_port import Operations
@@ -110,6 +111,9 @@ class ObservedSession:
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
         return await self._session.positions(account_id)
+
+    async def balances(self, account_id: AccountId) -> Balances:
+        return await self._session.balances(account_id)
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         return await self._session.instruments(account_id, symbols)

@@ -46,6 +46,9 @@ from openbell_server.adapters.postgres.intents.intent_statistics import Postgres
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore, accept_in_pool
 from openbell_server.adapters.postgres.intents.order_lists import PostgresOrderLists
 from openbell_server.adapters.postgres.intents.overview import PostgresOverviews
+from openbell_server.adapters.postgres.money.balances import PostgresBalanceStore
+from openbell_server.adapters.postgres.money.books import PostgresBookStore
+from openbell_server.adapters.postgres.money.marks import PostgresMarks
 from openbell_server.adapters.webhooks.posting import WebhookPoster
 from openbell_server.application.access.delete_user import DeleteUser
 from openbell_server.application.access.find_organization import LookUpOrganization
@@ -84,6 +87,10 @@ from openbell_server.application.intents.read_receipts import ReadReceipts
 from openbell_server.application.intents.read_statistics import ReadStatistics
 from openbell_server.application.intents.send_backlog import SendBacklog
 from openbell_server.application.intents.submit_intent import SubmitIntent
+from openbell_server.application.money.read_balances import ReadBalances
+from openbell_server.application.money.read_books import ReadBooks
+from openbell_server.application.money.read_positions import TRADES_MAX, ReadPositions
+from openbell_server.application.money.read_profit import ReadProfit
 from openbell_server.application.ports.hints import Hints
 from openbell_server.application.webhooks.deliver_webhooks import SignAndPost
 from openbell_server.application.webhooks.manage_webhooks import ManageWebhooks
@@ -130,6 +137,8 @@ from openbell_server.transport.rest.intents.overview import overview_route
 from openbell_server.transport.rest.intents.receipts import receipt_routes
 from openbell_server.transport.rest.intents.routes import intent_routes, submit_handler
 from openbell_server.transport.rest.intents.submit_fast_path import SubmitHandler
+from openbell_server.transport.rest.money.balances import balance_route
+from openbell_server.transport.rest.money.positions import position_routes
 
 # Commands that were accepted earlier wait for something else than a busy executor, such as their broker.
 WAITING_SECONDS: Final = 10.0
@@ -178,6 +187,7 @@ class _Stores:
         self.account_records = PostgresAccountRecords(pool, self.ids, given.caps["accounts"])
         self.key_records = PostgresApiKeyRecords(pool, self.ids, given.caps["api_keys"])
         self.calendars, self.session_changes = load_calendars(), PostgresSessionChanges(pool)
+        self.balances = ReadBalances(self.accounts, PostgresBalanceStore(pool))
         self._books = RuleBooks(spelled_at)
 
     def check(self, pool: Pool) -> CheckCommand:
@@ -241,6 +251,8 @@ def _alpaca_use(given: RestDependencies, shared: _Stores, submit: SubmitIntent) 
         submit=submit,
         intents=ReadIntents(shared.accounts, shared.intents, BROKERS, key),
         orders=ReadOrders(shared.accounts, shared.account_records, PostgresOrderLists(given.pool), BROKERS, key),
+        positions=_read_positions(given, shared),
+        balances=shared.balances,
         calendars=shared.calendars,
     )
 
@@ -272,10 +284,22 @@ def _intent_routes(
         intent_routes(enter, handle_submit, read, ReadStatistics(accounts, statistics)),
         external_order_route(enter, ReadExternalOrders(accounts, partial(list_external_orders, pool), key)),
         overview_route(enter, ReadOverview(shared.account_records, PostgresOverviews(pool), key)),
+        balance_route(enter, shared.balances),
         order_routes(enter, ReadOrders(accounts, shared.account_records, PostgresOrderLists(pool), BROKERS, key)),
+        position_routes(enter, _read_positions(given, shared), _read_profit(given, shared)),
         *receipt_routes(enter, ReadReceipts(accounts, PostgresReceiptStore(pool), key)),
         evaluation_route(enter, EvaluateCommand(accounts, intents, shared.check(pool), BROKERS)),
     ]
+
+
+def _read_positions(given: RestDependencies, shared: _Stores) -> ReadPositions:
+    books, lists = ReadBooks(PostgresBookStore(given.pool), TRADES_MAX), PostgresOrderLists(given.pool)
+    return ReadPositions(shared.accounts, lists, books, PostgresMarks(given.pool))
+
+
+def _read_profit(given: RestDependencies, shared: _Stores) -> ReadProfit:
+    store, marks = PostgresBookStore(given.pool), PostgresMarks(given.pool)
+    return ReadProfit(shared.accounts, ReadBooks(store, TRADES_MAX), store, marks, BROKERS, given.cursor_key)
 
 
 def _control_routes(given: RestDependencies, shared: _Stores) -> list[ControllerRouterHandler]:

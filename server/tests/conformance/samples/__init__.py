@@ -59,6 +59,8 @@ class Route:
     # one of the client's each.
     is_feed: bool = False
     is_socket: bool = False
+    # Calls for which only the first answer is one; any other means that there is none.
+    first_only: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,9 +90,16 @@ def samples(broker: str) -> Samples:
                 "ap",
                 "order_id",
                 "account.code",
+                "equity",
+                "buying_power",
+                "initial_margin",
+                "maintenance_margin",
             }
         ),
-        signed=frozenset({"positions.qty", "feed.position_qty"}),
+        signed=frozenset(
+            {"positions.qty", "feed.position_qty", "account.cash", "account.equity", "account.buying_power"}
+            | {"account.initial_margin", "account.maintenance_margin"}
+        ),
         proofs=frozenset(f"{route}.code" for route in ("submit", "replace", "cancel", "named", "asset")),
         echoes={
             "submit.client_order_id": "0QmZ4rT7yUi1OpA2sDfG9z",
@@ -126,6 +133,7 @@ def _routes() -> tuple[Route, ...]:
             re.compile("/v2/account"),
             (_account(), _refusal(401, 40110000)),
             frozenset({401, 403}),
+            first_only=frozenset({"balances"}),
         ),
         Route("positions", "GET", re.compile("/v2/positions"), (_positions(),)),
         Route("asset", "GET", re.compile("/v2/assets/[^/]+"), (_asset(), nothing)),
@@ -143,7 +151,9 @@ def _refusal(status: int, code: int) -> Answer:
 
 
 def _account() -> Answer:
-    return _answer({"id": _OTHER_ID, "account_number": "PA1", "status": "ACTIVE", "cash": "-1.5", "multiplier": "1"})
+    money = {"cash": "-1.5", "equity": "803.875", "buying_power": "1607.75", "currency": "USD"}
+    margins = {"initial_margin": "402.6875", "maintenance_margin": "241.6125", "multiplier": "2"}
+    return _answer({"id": _OTHER_ID, "account_number": "PA1", "status": "ACTIVE", **money, **margins})
 
 
 def _positions() -> Answer:

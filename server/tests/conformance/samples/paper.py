@@ -61,6 +61,7 @@ def samples(broker: str) -> Samples:
                 "limit_price",
                 "stop_price",
                 "size",
+                "fee",
                 "expires_at",
                 "external_account_id",
                 "executions",
@@ -70,7 +71,7 @@ def samples(broker: str) -> Samples:
                 "list.client_order_id",
             }
         ),
-        signed=frozenset({"account.cash", "account.buying_power", "account.quantity"}),
+        signed=frozenset({"account.cash", "account.equity", "account.buying_power", "account.quantity"}),
         proofs=frozenset({"code", "broker_order_id"}),
         echoes=_echoes(profile),
         secrets=Secrets({"key_id": "PK1", "secret": "s"}),
@@ -101,7 +102,7 @@ def _refusal(code: str) -> RefusalBody:
 
 def _account() -> AccountBody:
     held = (PositionBody("AAPL", "-4.25", "189.5"),)
-    return AccountBody(cash="-1.5", buying_power="1000", fees_paid="0", positions=held)
+    return AccountBody(cash="-1.5", equity="-806.875", buying_power="1000", fees_paid="0", positions=held)
 
 
 def _told(profile: Profile) -> dict[str, object]:
@@ -121,7 +122,9 @@ def _told(profile: Profile) -> dict[str, object]:
         "triggered": False,
         "filled_quantity": "4.25",
         "executions": (
-            ExecutionBody(execution_id="E1", quantity="4.25", price="189.123456789012345678", executed_at=TOLD_AT),
+            ExecutionBody(
+                execution_id="E1", quantity="4.25", price="189.123456789012345678", fee="0.00425", executed_at=TOLD_AT
+            ),
         ),
         "changes": (ChangeBody(execution_id="E1", revision=1, quantity="4.25", price="189.5"),),
     }

@@ -46,16 +46,20 @@ def samples(broker: str) -> Samples:
             Route("orders", "GET", re.compile(f"{account}/orders"), (_answer({"orders": {"order": _ORDER}}),)),
             Route("profile", "GET", re.compile("/v1/user/profile"), (_profile(), _fault())),
             Route("positions", "GET", re.compile(f"{account}/positions"), (_positions(),)),
+            Route("balances", "GET", re.compile(f"{account}/balances"), (_balances(),)),
             Route("quotes", "GET", re.compile("/v1/markets/quotes"), (_quotes(),)),
         ),
         free=frozenset({"symbol", "tag", "partner_id", "faultstring", "name", "description", "account_number"}),
         optional=frozenset(
             {"type", "symbol", "side", "tag", "class", "transaction_date", "bid", "ask", "last"}
             | {"bid_date", "ask_date", "trade_date", "orders", "order", "positions", "position", "quotes", "quote"}
+            | {"account_type", "margin"}
         ),
-        signed=frozenset({"positions.quantity"}),
+        signed=frozenset(
+            {"positions.quantity", "balances.total_cash", "balances.total_equity", "balances.stock_buying_power"}
+        ),
         proofs=frozenset({"error", "errorcode"}),
-        echoes={"order.tag": "0QmZ4rT7yUi1OpA2sDfG9z"},
+        echoes={"order.tag": "0QmZ4rT7yUi1OpA2sDfG9z", "balances.account_number": "VA00000001"},
         secrets=Secrets({"account": NUMBER, "token": "t"}),
     )
 
@@ -77,6 +81,13 @@ def _profile() -> Answer:
 def _positions() -> Answer:
     held = {"cost_basis": 207.01, "date_acquired": _TIME, "id": 130089, "quantity": -4.25, "symbol": SYMBOL}
     return _answer({"positions": {"position": held}})
+
+
+def _balances() -> Answer:
+    calls = {"fed_call": 0, "maintenance_call": 0, "stock_short_value": 0, "sweep": 0}
+    margin = {**calls, "option_buying_power": 6363.86, "stock_buying_power": 12727.72}
+    account = {"account_number": NUMBER, "account_type": "margin", "total_cash": -1.5, "total_equity": 17798.36}
+    return _answer({"balances": {**account, "current_requirement": 2557.0, "margin": margin}})
 
 
 def _quotes() -> Answer:

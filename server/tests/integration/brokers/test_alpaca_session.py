@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from loopbacks import Loopback, loopback
+from openbell_exchange.money import CASH, fee
 from openbell_server.application.ports.broker import BrokerOrder, BrokerReplacement, FeedItem, NotSignedIn
 from openbell_server.brokers.alpaca.session import AlpacaSession
 from openbell_server.domain.access.accounts import Environment
@@ -27,7 +28,7 @@ from openbell_server.domain.orders.broker_reports import (
     Unknown,
 )
 from openbell_server.domain.orders.intents import ActionType
-from openbell_server.domain.orders.order_terms import OrderType, Terms, TimeInForce
+from openbell_server.domain.orders.order_terms import EXACT, OrderType, Terms, TimeInForce
 from support.brokers.paper_broker import AAPL, ACCOUNT, ask, named, new_order, soon, until
 
 NEIGHBOUR = AccountId(UUID("00000000-0000-7000-8000-000000000002"))
@@ -350,4 +351,14 @@ async def test_positions_instruments_and_quotes_are_read_exactly(alpaca: Loopbac
         (instrument,) = await session.instruments(ACCOUNT, [AAPL, Symbol("no such thing")])
         assert (instrument.symbol, instrument.tradable, instrument.fractional) == (AAPL, True, True)
         (quoted,) = await session.quotes(ACCOUNT, [AAPL])
+        assert quoted.bid is not None
         assert quoted.bid == quoted.ask == Decimal("100.123456789")
+        balances = await session.balances(ACCOUNT)
+        cost = EXACT.multiply(position.quantity, quoted.bid)
+        assert balances.cash == EXACT.subtract(CASH, EXACT.add(cost, fee(position.quantity, quoted.bid)))
+        assert balances.equity == EXACT.add(balances.cash, cost)
+        assert (balances.currency, balances.initial_margin, balances.maintenance_margin) == (
+            "USD",
+            Decimal(0),
+            Decimal(0),
+        )

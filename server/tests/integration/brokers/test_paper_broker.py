@@ -56,7 +56,8 @@ async def test_an_order_of_each_kind_is_accepted_and_filled_exactly(ledger_url: 
         report = await found(session, order)
         assert report.broker_order_id == outcome.broker_order_id
         assert (report.status, report.filled_quantity) == (ReportStatus.FILLED, Decimal("10.5"))
-        assert [(fill.quantity, fill.price) for fill in report.executions] == [(Decimal("10.5"), PRICE)]
+        (fill,) = report.executions
+        assert (fill.quantity, fill.price, fill.fee) == (Decimal("10.5"), PRICE, Decimal("0.0105"))
 
 
 async def test_a_new_price_triggers_and_fills_what_rests(ledger_url: str) -> None:

@@ -209,6 +209,7 @@ async def test_a_fill_is_taken_back_or_corrected_and_cash_and_positions_follow(
         await told.session.submit(order)
         reports = await told.reports(lambda reports: bool(reports) and bool(reports[-1].changes))
         first_fill = reports[1].executions[0]
+        assert first_fill.fee == Decimal(1)
         (change,) = reports[-1].changes
         assert reports[-1].executions == ()
         assert (change.execution_id, change.revision) == (first_fill.execution_id, 1)
@@ -216,6 +217,7 @@ async def test_a_fill_is_taken_back_or_corrected_and_cash_and_positions_follow(
         assert reports[-1].filled_quantity == 500 + quantity
         report = await found(told.session, order)
         assert (report.changes, report.filled_quantity, len(report.executions)) == ((change,), 500 + quantity, 2)
+        assert (change.fee, [fill.fee for fill in report.executions]) == (None, [1, Decimal("0.5")])
         after = (await ask(told.settings, "GET", f"/accounts/{ACCOUNT}")).json()
         # The fee of 0.001 a share is charged with the fills and stays.
         paid = quantity * price + 500 * PRICE + Decimal("1.5")

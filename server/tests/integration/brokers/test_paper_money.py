@@ -58,6 +58,7 @@ async def test_a_new_account_has_cash_and_an_execution_moves_it_with_its_fee(led
     async with running(settings) as session:
         assert await account(settings) == {
             "cash": str(CASH),
+            "equity": str(CASH),
             "buying_power": str(CASH),
             "fees_paid": "0",
             "positions": [],

@@ -1,13 +1,17 @@
 """Alpaca's trading API: orders, what refuses them, and what its format has no value for."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from uuid import uuid4
 
 import pytest
 
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import client_order_id
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_reports import Refused, ReportStatus, Unknown
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import a_report, a_tenant, an_account, an_execution
@@ -54,6 +58,8 @@ async def test_an_order_fills_and_is_found_by_both_ids(bot: AlpacaBot, harness: 
     assert by_id["filled_at"] == by_id["updated_at"]
     (position,) = (await bot.ask("GET", "/positions")).json()
     assert (position["symbol"], position["qty"], position["side"]) == ("AAPL", "10", "long")
+    assert (position["avg_entry_price"], position["cost_basis"], position["market_value"]) == ("2", "20", None)
+    assert position["openbell"]["unknown"] == ["qty_available", "market_value", "current_price", "unrealized_pl"]
     assert (await bot.ask("GET", "/positions/AAPL")).json() == position
     assert (await bot.ask("GET", "/positions/MSFT")).status_code == 404
 
@@ -203,10 +209,24 @@ async def test_a_list_with_a_wrong_parameter_is_refused(bot: AlpacaBot, params: 
     assert (answer.status_code, answer.headers["openbell-code"]) == (422, "invalid_parameter")
 
 
+async def test_the_account_has_the_balances_that_its_broker_reported(bot: AlpacaBot, harness: Harness) -> None:
+    as_of = datetime(2026, 1, 5, 14, 30, tzinfo=UTC)
+    balances = Balances(currency="USD", cash=Decimal("-12.50"), buying_power=Decimal(7), as_of=as_of)
+    async with PostgresExecutionStore(harness.pool).account_transaction(harness.account) as transaction:
+        await transaction.save_balances(balances)
+    account = (await bot.ask("GET", "/account")).json()
+    assert (account["currency"], account["cash"], account["buying_power"]) == ("USD", "-12.50", "7")
+    assert account["openbell"]["unknown"] == ["equity", "initial_margin", "maintenance_margin"]
+    assert account["openbell"]["balances_as_of"] == "2026-01-05T14:30:00Z"
+
+
 async def test_the_account_the_clock_and_an_asset_say_what_is_not_known(bot: AlpacaBot) -> None:
     account = (await bot.ask("GET", "/account")).json()
     assert (account["id"], account["status"], account["trading_blocked"]) == (str(bot.account_id), "ACTIVE", False)
-    assert (account["cash"], account["openbell"]["unknown"]) == (None, ["currency", "cash", "buying_power", "equity"])
+    assert (account["cash"], account["openbell"]["unknown"]) == (
+        None,
+        ["currency", "cash", "buying_power", "equity", "initial_margin", "maintenance_margin"],
+    )
     clock = (await bot.ask("GET", "/clock")).json()
     assert (clock["next_open"] > clock["timestamp"], clock["next_close"] > clock["timestamp"]) == (True, True)
     assert clock["is_open"] is (clock["next_close"] < clock["next_open"])

@@ -36,6 +36,7 @@ async def test_orders_of_others_are_listed_page_by_page_as_the_broker_tells_them
         "time_in_force": "DAY",
         "status": "FILLED",
         "filled_quantity": "25",
+        "average_price": "1",
         "accepted_at": first["data"][0]["accepted_at"],
     }
     rest = (await api.client.get(url, headers=headers, params={"next_cursor": first["next_cursor"]})).json()

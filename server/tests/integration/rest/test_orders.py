@@ -13,11 +13,11 @@ import pytest
 
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.application.intents import read_orders
+from openbell_server.application.money import read_positions
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.orders.broker_reports import ExecutionChange, Refused, ReportStatus
 from openbell_server.domain.orders.positions import PositionCause
-from openbell_server.transport.rest.intents import orders
 from support.brokers.scripted_broker import Harness
 from support.builders.tenant import (
     Tenant,
@@ -206,8 +206,10 @@ async def filled(harness: Harness, numbers: range) -> tuple[str, str]:
 async def test_executions_are_listed_as_they_stand(api: RestApi, harness: Harness) -> None:
     intent, name = await filled(harness, range(1, 4))
     report = a_report(ReportStatus.WORKING, client_order_id=name)
+    await harness.report(a_report(ReportStatus.WORKING, [an_execution(4, 1, fee="0.50")], client_order_id=name))
     changes = (
-        ExecutionChange(execution_id="e2", revision=1, quantity=Decimal(1), price=Decimal("2.5")),
+        ExecutionChange(execution_id="e2", revision=1, quantity=Decimal(1), price=Decimal("2.5"), fee=Decimal("-0.1")),
+        ExecutionChange(execution_id="e2", revision=2, quantity=Decimal(1), price=Decimal("2.5")),
         ExecutionChange(execution_id="e3", revision=1, quantity=Decimal(0), price=Decimal(0)),
     )
     await harness.report(replace(report, changes=changes))
@@ -216,7 +218,9 @@ async def test_executions_are_listed_as_they_stand(api: RestApi, harness: Harnes
         ("e1", "NORMAL", "1", "2"),
         ("e2", "CORRECTION", "1", "2.5"),
         ("e3", "BUST", "0", rows[2]["price"]),
+        ("e4", "NORMAL", "1", "1"),
     ]
+    assert [row.get("fee") for row in rows] == [None, "-0.1", None, "0.50"]
     assert set(rows[0]) == {
         *("account_id", "execution_id", "intent_id", "symbol", "order_side", "kind", "quantity", "price"),
         *("executed_at", "recorded_at"),
@@ -271,6 +275,7 @@ async def test_positions_are_what_is_held_and_say_whose_word_they_are(api: RestA
         "account_seq": 0,
         "source": "EXECUTIONS",
         "complete": True,
+        "cost_method": "AVERAGE",
     }
     await filled(harness, range(1, 4))
     counted = await read(api, harness.tenant, "positions")
@@ -288,23 +293,28 @@ async def test_each_change_of_a_position_is_listed_with_its_cause_and_what_was_h
 ) -> None:
     intent, _ = await filled(harness, range(1, 4))
     async with PostgresExecutionStore(harness.pool).account_transaction(harness.account) as transaction:
-        await transaction.add_to_position(Symbol("MSFT"), Decimal(-2), PositionCause.UNEXPLAINED)
+        average, value = Decimal("187.450"), Decimal("-187.50")
+        await transaction.add_to_position(Symbol("MSFT"), Decimal(-2), PositionCause.UNEXPLAINED, average_price=average)
         assert (
             await transaction.add_to_position(
                 Symbol("AAPL"), Decimal(0), PositionCause.EXECUTION, IntentId(UUID(intent))
             )
             == 3
         )
-        await transaction.add_to_position(Symbol("AAPL"), Decimal(-1), PositionCause.EXTERNAL_ORDER)
+        await transaction.add_to_position(Symbol("AAPL"), Decimal(-1), PositionCause.EXTERNAL_ORDER, value=value)
     wanted = [
-        ("AAPL", "3", "EXECUTION", str(intent), "3"),
-        ("MSFT", "-2", "UNEXPLAINED", None, "-2"),
-        ("AAPL", "-1", "EXTERNAL_ORDER", None, "2"),
+        ("AAPL", "3", "EXECUTION", str(intent), "3", None, None),
+        ("MSFT", "-2", "UNEXPLAINED", None, "-2", None, "187.450"),
+        ("AAPL", "-1", "EXTERNAL_ORDER", None, "2", "-187.50", None),
     ]
+    optional = ("value", "average_price")
 
     async def shown(**query: str) -> list[tuple[object, ...]]:
         rows = await listed(api, harness.tenant, "positions/changes", query, limit=2)
-        return [(row["symbol"], row["change"], row["cause"], row.get("intent_id"), row["quantity"]) for row in rows]
+        return [
+            (row["symbol"], row["change"], row["cause"], row.get("intent_id"), row["quantity"], *map(row.get, optional))
+            for row in rows
+        ]
 
     assert await shown() == wanted
     assert await shown(order="desc") == wanted[::-1]
@@ -322,8 +332,7 @@ async def test_more_positions_than_are_shown_is_said(
     await harness.pool.execute(
         "insert into positions select organization_id, account_id, s, -1, now() from accounts, unnest(array['A','B']) s"
     )
-    for module in (read_orders, orders):
-        monkeypatch.setattr(module, "POSITIONS_MAX", 1)
+    monkeypatch.setattr(read_positions, "POSITIONS_MAX", 1)
     told = await read(api, harness.tenant, "positions")
     assert ([row["quantity"] for row in told["data"]], told["complete"]) == (["-1"], False)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import grpc
@@ -18,10 +18,11 @@ from openbell_server.adapters.postgres.access.account_changes import append_acco
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.application.access.rate_limits import LimitRates
-from openbell_server.application.events.account_log import log_position_adjusted
+from openbell_server.application.events.account_log import log_balances_changed, log_position_adjusted
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.principals import EVENT_READ, INTENT_EDIT
 from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.action_lifecycle import Reason
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from support.brokers.scripted_broker import Harness
@@ -182,17 +183,32 @@ async def test_an_order_that_is_not_ours_is_told_of_to_those_who_asked(pool: Poo
     assert report.description is not None
     assert told.accepted_at.ToDatetime(UTC) == report.description.accepted_at
     assert not told.HasField("limit_price")
+    assert told.average_price == "1"
 
 
 async def test_a_position_by_the_broker_s_word_is_told_of_to_those_who_asked(pool: Pool, stream: StreamClient) -> None:
     harness = Harness(pool, await a_tenant(pool))
     (start,) = await take(stream.subscribe(harness.tenant), 1)
     async with PostgresExecutionStore(pool).account_transaction(harness.account) as transaction:
-        log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal("-2.5"), "OPENING")
+        log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal("-2.5"), "OPENING", Decimal("187.45"))
     asked = stream.subscribe(harness.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_POSITION_ADJUSTED,))
     _, event = await take(asked, 2)
     told = event.position_adjusted
     assert (event.account_seq, told.symbol, told.before, told.after, told.cause) == (1, "AAPL", "0", "-2.5", "OPENING")
+    assert told.average_price == "187.45"
+
+
+async def test_a_change_of_cash_is_told_of_to_those_who_asked(pool: Pool, stream: StreamClient) -> None:
+    harness = Harness(pool, await a_tenant(pool))
+    (start,) = await take(stream.subscribe(harness.tenant), 1)
+    as_of = datetime(2026, 11, 2, 12, 0, 0, 123456, tzinfo=UTC)
+    async with PostgresExecutionStore(pool).account_transaction(harness.account) as transaction:
+        log_balances_changed(transaction, Balances(currency="USD", cash=Decimal("-1.50"), as_of=as_of))
+    asked = stream.subscribe(harness.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_BALANCES_CHANGED,))
+    _, event = await take(asked, 2)
+    told = event.balances_changed
+    assert (event.account_seq, told.currency, told.cash, told.HasField("equity")) == (1, "USD", "-1.50", False)
+    assert told.as_of.ToDatetime(UTC) == as_of
 
 
 async def test_an_execution_is_told_of_to_those_who_asked(pool: Pool, stream: StreamClient) -> None:
@@ -201,7 +217,8 @@ async def test_an_execution_is_told_of_to_those_who_asked(pool: Pool, stream: St
     intent, order_id = await harness.working()
     fill = an_execution(1, Decimal("2.50"), 3)
     await harness.report(a_report(ReportStatus.WORKING, [fill], client_order_id=order_id))
-    asked = stream.subscribe(harness.tenant, token=start.resume_token, kinds=(pb.EVENT_TYPE_BROKER_TRADE,))
+    asked_for = (pb.EVENT_TYPE_BROKER_TRADE,)
+    asked = stream.subscribe(harness.tenant, token=start.resume_token, kinds=asked_for)
     _, event = await take(asked, 2)
     told = event.broker_trade
     assert (told.intent_id, told.execution_id, told.client_order_id) == (str(intent), "e1", order_id)
@@ -215,6 +232,10 @@ async def test_an_execution_is_told_of_to_those_who_asked(pool: Pool, stream: St
     assert (told.cumulative_quantity, told.leaves_quantity, told.position) == ("2.50", "7.50", "2.50")
     assert told.executed_at.ToDatetime(UTC) == fill.executed_at
     assert not told.HasField("fee")
+    charged = an_execution(2, 1, fee="-0.0125")
+    await harness.report(a_report(ReportStatus.WORKING, [fill, charged], client_order_id=order_id))
+    *_, event = await take(stream.subscribe(harness.tenant, token=event.resume_token, kinds=asked_for), 2)
+    assert event.broker_trade.fee == "-0.0125"
 
 
 @pytest.mark.parametrize("kinds", [(), (0,), (99,), (ACTIONS, 99)])

@@ -284,6 +284,8 @@ ROWS = (
     replace(_read("orders", "", ACCOUNTS), route="GET /v1/orders?account_id={account_id}"),
     replace(_read("executions", "", ACCOUNTS), route="GET /v1/executions?account_id={account_id}"),
     replace(_read("positions", "", ACCOUNTS), route=f"GET {_ACCOUNT}/positions"),
+    replace(_read("profit", "", ACCOUNTS), route=f"GET {_ACCOUNT}/profit"),
+    replace(_read("balances", "", ACCOUNTS), route=f"GET {_ACCOUNT}/balances"),
     replace(_read("changes of positions", "", ACCOUNTS), route=f"GET {_ACCOUNT}/positions/changes"),
     replace(_read("receipts of intent", "", INTENTS), route=f"GET {_ACCOUNT}/receipts?intent_id={{intent_id}}"),
     replace(_read("receipt", "", INTENTS), route=f"GET {_ACCOUNT}/receipts/{{receipt_id}}"),

@@ -24,6 +24,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, IntentId, Symbol, client_order_id
 from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_guarantees import IdClass
 from openbell_server.domain.orders.broker_reports import Accepted, NotSent, OrderName, OrderReport, Outcome
 from openbell_server.domain.orders.intents import ActionType
@@ -74,6 +75,11 @@ class ScriptedBroker:
     owners: dict[str, AccountId] = field(default_factory=dict)
     # What it says an account holds, by symbol; None: it does not say.
     holdings: dict[str, Decimal] | None = None
+    # What it paid for them on average, where it says so.
+    averages: dict[str, Decimal] = field(default_factory=dict)
+    # What it tells of an account's money, and of which it was asked.
+    money: dict[AccountId, Balances | Exception] = field(default_factory=dict)
+    balances_asked: list[AccountId] = field(default_factory=list)
     # What it quotes, by symbol, and what it was asked about markets.
     prices: dict[str, Quote | Exception] = field(default_factory=dict)
     markets_asked: list[tuple[str, tuple[Symbol, ...]]] = field(default_factory=list)
@@ -141,7 +147,18 @@ class ScriptedBroker:
         """Of whatever account; it raises unless it was told what it holds."""
         if self.holdings is None:
             raise NotImplementedError
-        return [BrokerPosition(symbol=Symbol(name), quantity=quantity) for name, quantity in self.holdings.items()]
+        return [
+            BrokerPosition(symbol=Symbol(name), quantity=quantity, average_price=self.averages.get(name))
+            for name, quantity in self.holdings.items()
+        ]
+
+    async def balances(self, account_id: AccountId) -> Balances:
+        """Those of the account; an exception among them is its answer."""
+        self.balances_asked.append(account_id)
+        found = self.money[account_id]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         """It knows what it has a price of."""

@@ -109,10 +109,16 @@ def some_terms(
     return Terms(quantity=Decimal(quantity), limit_price=limit_price, time_in_force=time_in_force)
 
 
-def an_execution(number: int, quantity: Decimal | int, price: Decimal | int = 1) -> BrokerExecution:
+def an_execution(
+    number: int, quantity: Decimal | int, price: Decimal | int = 1, fee: str | None = None
+) -> BrokerExecution:
     noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
     return BrokerExecution(
-        execution_id=f"e{number}", quantity=Decimal(quantity), price=Decimal(price), executed_at=noon
+        execution_id=f"e{number}",
+        quantity=Decimal(quantity),
+        price=Decimal(price),
+        executed_at=noon,
+        fee=None if fee is None else Decimal(fee),
     )
 
 

@@ -10,6 +10,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from openbell_server.adapters.postgres.events.outbox import PostgresOutboxStore
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
+from openbell_server.adapters.postgres.money.balances import PostgresBalanceStore
 from openbell_server.application.events.relay_outbox import OutboxStore
 from openbell_server.application.execution.ports import ExecutionStore
 from openbell_server.application.execution.slot_leases import LeaseStore
@@ -17,10 +18,11 @@ from openbell_server.application.ports.account_transaction import BrokerAccount,
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.events.outbox import Queue
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, slot_of
+from openbell_server.domain.money.balances import StoredBalances
 from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
 from openbell_server.domain.orders.intents import Command, intent_of
 from simulation import memory_accept
-from simulation.memory_database import Book, MemoryDatabase
+from simulation.memory_database import Book, MemoryDatabase, Move
 from simulation.memory_queues import MemoryLeaseStore, MemoryOutboxStore
 from simulation.memory_sweeps import MemoryExecutionStore
 from support.builders.tenant import Tenant, a_limit_create, a_tenant, accept, an_account, new_id
@@ -61,6 +63,15 @@ class Database(Protocol):
 
     async def position(self, account: BrokerAccount) -> Decimal | None:
         """Of the only symbol, if there is one."""
+
+    async def moves(self, account: BrokerAccount) -> list[Move]:
+        """Each change of a position, in order."""
+
+    async def read_balances(self, account: BrokerAccount, ago: float = 0.0) -> StoredBalances | None:
+        """What somebody reads of an account's balances, or read so many seconds ago."""
+
+    async def make_balances_older(self, account: BrokerAccount, seconds: float) -> None:
+        """As if they had been stored so many seconds ago."""
 
     async def events(self, account: BrokerAccount) -> list[tuple[int, str]]:
         """The log: numbers and bodies of what execution wrote."""
@@ -158,6 +169,26 @@ class PostgresDatabase:
         )
         return found
 
+    async def moves(self, account: BrokerAccount) -> list[Move]:
+        rows = await self.pool.fetch(
+            "select symbol, change, cause, value, average_price from position_changes"
+            " where account_id = $1 order by change_no",
+            account.account_id,
+        )
+        return [Move(*row) for row in rows]
+
+    async def read_balances(self, account: BrokerAccount, ago: float = 0.0) -> StoredBalances | None:
+        found = await PostgresBalanceStore(self.pool).read_balances(account.organization_id, account.account_id)
+        await self.pool.execute("update wanted_balances set wanted_at = wanted_at - $1 * interval '1 second'", ago)
+        return found
+
+    async def make_balances_older(self, account: BrokerAccount, seconds: float) -> None:
+        await self.pool.execute(
+            "update account_balances set read_at = read_at - $2 * interval '1 second' where account_id = $1",
+            account.account_id,
+            seconds,
+        )
+
     async def events(self, account: BrokerAccount) -> list[tuple[int, str]]:
         rows = await self.pool.fetch(
             "select event_no, body from account_events where account_id = $1 order by event_no", account.account_id
@@ -194,6 +225,21 @@ class InMemory:
 
     async def position(self, account: BrokerAccount) -> Decimal | None:
         return next(iter(self.memory.books[account.account_id].positions.values()), None)
+
+    async def moves(self, account: BrokerAccount) -> list[Move]:
+        return self.memory.books[account.account_id].moves
+
+    async def read_balances(self, account: BrokerAccount, ago: float = 0.0) -> StoredBalances | None:
+        book = self.memory.books[account.account_id]
+        book.balances_wanted_at = datetime.now(UTC) - timedelta(seconds=ago)
+        if book.balances is None or book.balances_read_at is None:
+            return None
+        return StoredBalances(balances=book.balances, read_at=book.balances_read_at)
+
+    async def make_balances_older(self, account: BrokerAccount, seconds: float) -> None:
+        book = self.memory.books[account.account_id]
+        assert book.balances_read_at is not None
+        book.balances_read_at -= timedelta(seconds=seconds)
 
     async def events(self, account: BrokerAccount) -> list[tuple[int, str]]:
         return [(event.number, event.body) for event in self.memory.books[account.account_id].events]

@@ -18,9 +18,10 @@ from openbell_server.devtools.local_platform import LocalPlatform
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from proof.books import event_heads, read_books
-from proof.load import Follower
+from proof.load import Follower, until_followed
 from support.history.history import Call, Fill, History, LoggedEvent, Operation, Result, Sight
 
+READS_MAX = 20
 _PATH = re.compile(r"/v1/accounts/(?P<account>[^/]+)/intents(/(?P<intent>[^/]+))?")
 # Raised before a byte of the request leaves.
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -94,6 +95,19 @@ def _meaning(status: int, body: bytes) -> tuple[Result, Action | None]:
 async def read_history(
     platform: LocalPlatform, client: AsyncClient, calls: Sequence[Call], followers: Sequence[Follower]
 ) -> History:
+    """The history of one moment: read again while events arrive, such as of balances some seconds after a fill."""
+    for _ in range(READS_MAX):
+        heads = await event_heads(platform)
+        await until_followed(followers, heads)
+        history = await _read_history(platform, client, calls, followers)
+        if await event_heads(platform) == heads:
+            break
+    return history
+
+
+async def _read_history(
+    platform: LocalPlatform, client: AsyncClient, calls: Sequence[Call], followers: Sequence[Follower]
+) -> History:
     """The history, with every book read anew; the client is one whose own reads are not recorded."""
     connection = await asyncpg.connect(platform.owner_url, timeout=60)
     try:
@@ -137,6 +151,8 @@ def _stored_event(row: asyncpg.Record) -> LoggedEvent:
         return LoggedEvent(row["event_no"], kind, str(row["intent_id"]), None, body["kind"], filled)
     if kind is EventKind.CONTROL_CHANGED:
         return LoggedEvent(row["event_no"], kind, "", None, body["change"], None)
+    if kind is EventKind.BALANCES_CHANGED:
+        return LoggedEvent(row["event_no"], kind, "", None, body["cash"] or "", None)
     if kind is EventKind.INTENT_REFUSED:
         return LoggedEvent(row["event_no"], kind, "", None, body["receipt_id"], None)
     if kind is EventKind.INTENT_ACTION:
@@ -166,6 +182,9 @@ def told_event(frame: pb.TradingEvent) -> LoggedEvent:
     if frame.WhichOneof("event") == "intent_refused":
         receipt_id = frame.intent_refused.receipt_id
         return LoggedEvent(frame.account_seq, EventKind.INTENT_REFUSED, "", None, receipt_id, None)
+    if frame.WhichOneof("event") == "balances_changed":
+        cash = frame.balances_changed.cash
+        return LoggedEvent(frame.account_seq, EventKind.BALANCES_CHANGED, "", None, cash, None)
     if frame.WhichOneof("event") == "intent_action":
         action = frame.intent_action
         return LoggedEvent(

@@ -64,6 +64,8 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
     "cancelOrders": (lambda c: c.cancel_orders(["i"]), ["orders", "cancel", INTENT]),
     "listExecutions": (lambda c: c.executions(), ["executions", "list"]),
     "listPositions": (lambda c: c.positions(), ["positions", "list"]),
+    "listProfit": (lambda c: c.profit(), ["positions", "profit"]),
+    "showBalances": (lambda c: c.balances(), ["balances"]),
     "listPositionChanges": (lambda c: c.position_changes(), ["positions", "changes"]),
     "listEvents": (lambda c: c.event_history(), ["events", "list"]),
     "evaluateCommand": (

@@ -46,6 +46,7 @@ from support.builders.tenant import (
 from support.tenancy.halts import halted
 from support.tenancy.outbox_queues import relay_store
 from support.tenancy.statements import Owner
+from support.tenancy.tenant_balances import add_balances, add_books, values_of_books
 from support.tenancy.tenant_delivery_queue import values_of_lanes
 from support.tenancy.tenant_markets import values_of_markets, with_markets
 from support.tenancy.tenant_rules import values_of_rules
@@ -133,10 +134,11 @@ async def populated_tenant(pool: Pool) -> PopulatedTenant:
         assert await import_orders(transaction, [theirs, works]) == 2
         await transaction.add_to_position(Symbol("AAPL"), Decimal(1), PositionCause.OPENING)
         log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal(1), PositionCause.OPENING)
+    await add_balances(pool, harness.account)
+    await add_books(pool, harness.account)
     await lose_users(pool, harness.tenant.account.organization_id)
     assert await PostgresStreamCounts(pool, uuid4()).raise_count(harness.tenant.account.organization_id, 1, 10, 1)
-    executor_id = uuid4()
-    leases = PostgresLeaseStore(pool)
+    executor_id, leases = uuid4(), PostgresLeaseStore(pool)
     await leases.join(executor_id)
     await leases.renew(executor_id, 60)
     held = await leases.take(executor_id, 60, 4)
@@ -257,6 +259,7 @@ async def values_of(owner: Owner, neighbour: PopulatedTenant) -> dict[str, Any]:
         "key_ids": [row["key_id"]],
         "of_whom": str(account.id),
         **await values_of_webhooks(owner, neighbour.organization_id),
+        **await values_of_books(owner, account.id),
     }
 
 
@@ -283,14 +286,7 @@ def _plain_values() -> dict[str, Any]:
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
         | {"trading_start": None, "trading_end": None, "timezone": "UTC", "days": None, "stale_order_millis": 1}
         | {"event_type": "account.updated", "payload": "{}", "closed": False, "disabled_reason": None}
-        | {
-            "connected": True,
-            "compared": [1],
-            "signing_in": [],
-            "read_at": now,
-            "is_valid": True,
-            "refusal_code": None,
-        }
+        | {"connected": True, "compared": [1], "signing_in": [], "read_at": now, "is_valid": True, "refusal_code": None}
         | {"external_account_id": None, "base_currency": "USD", "credential_status": "MISSING"}
         | {"status": "VALID", "credential_version": 1, "kind": "paper_key", "hint": "K7Q2"}
         | {"kinds": [2], "seqs": [1], "bodies": ["{}"], "body": "{}", "changed": ["name"]}
@@ -319,6 +315,7 @@ def _values_of_an_order(now: datetime) -> dict[str, Any]:
         | {"attempt_before": uuid4(), "broker_order_id": "x1", "client_order_id": None, "status": "WORKING"}
         | {"order_side": "BUY", "order_type": "MARKET", "accepted_at": now, "code": "QTY_MAX", "detail": "d"}
         | {"executed_ats": [now] * 2, "symbol": "AAPL", "change": Decimal(1), "after_number": 0, "switches": None}
+        | {"fees": [None] * 2, "value": None, "average_price": None}
         | {"quantity": Decimal(10), "limit_price": None, "stop_price": None, "time_in_force": "DAY"}
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
         | {"calendar": "XNYS", "trade_date": now.date(), "is_reset": False, "opens_at": None, "closes_at": None}
@@ -366,7 +363,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "add_vault_object": lambda: {"credential_id": new_id()},
     "record_halt": lambda: {"version": 2, "state": "REDUCE_ONLY"},
     "lift_halt": lambda: {"version": 1, "state": "HALTED"},
-    "want_symbol": lambda: {"symbol": "WANTED"},
+    "want_symbols": lambda: {"symbols": ["WANTED"]},
     # The next of the rule that everybody has.
     "add_change": lambda: {"version": 2},
     "save_prices": lambda: {"prices": [Decimal(11)]},

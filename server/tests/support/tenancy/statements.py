@@ -88,7 +88,10 @@ CROSSING = {
             "symbol_time_controls",
             "control_rules",
             "wanted_symbols",
+            "wanted_balances",
+            "account_balances",
             "account_halts",
+            "book_heads",
         )
     },
     # The rules of the platform, which are everybody's.

@@ -30,21 +30,30 @@ async def with_markets(pool: Pool, tenant: Tenant) -> Tenant:
 
 
 def values_of_markets() -> dict[str, Any]:
-    return _an_instrument() | {
-        "from_currencies": ["EUR"],
-        "to_currencies": ["USD"],
-        "rates": [Decimal(2)],
-        "as_ofs": [datetime.now(UTC)],
-        "source": "given",
-        "some_symbols": ["AAPL"],
-        "codes": ["QTY_MAX"],
-        "wanted_seconds": 600.0,
-        "cause": "EXECUTION",
-        "as_of": datetime.now(UTC),
-        "market_prices": [Decimal(11)],
-        "bids": [None],
-        "asks": [None],
-    }
+    return (
+        _an_instrument()
+        | _amounts()
+        | {
+            "from_currencies": ["EUR"],
+            "to_currencies": ["USD"],
+            "rates": [Decimal(2)],
+            "as_ofs": [datetime.now(UTC)],
+            "source": "given",
+            "some_symbols": ["AAPL"],
+            "codes": ["QTY_MAX"],
+            "wanted_seconds": 600.0,
+            "cause": "EXECUTION",
+            "as_of": datetime.now(UTC),
+            "market_prices": [Decimal(11)],
+            "bids": [None],
+            "asks": [None],
+        }
+    )
+
+
+def _amounts() -> dict[str, Any]:
+    amounts = ("cash", "equity", "buying_power", "initial_margin", "maintenance_margin")
+    return {"currency": "USD"} | dict.fromkeys(amounts, Decimal(1))
 
 
 def _an_instrument() -> dict[str, Any]:

@@ -68,9 +68,16 @@ BODIES: Final[Mapping[EventKind, Mapping[str, object]]] = {
         "time_in_force": None,
         "status": "WORKING",
         "filled_quantity": "0",
+        "average_price": None,
         "accepted_at": "2026-11-02T12:00:00+00:00",
     },
-    EventKind.POSITION_ADJUSTED: {"symbol": "AAPL", "before": "0", "after": "-2.5", "cause": "OPENING"},
+    EventKind.POSITION_ADJUSTED: {
+        "symbol": "AAPL",
+        "before": "0",
+        "after": "-2.5",
+        "cause": "OPENING",
+        "average_price": "187.45",
+    },
     EventKind.BROKER_TRADE: {
         "execution_id": "e",
         "broker_order_ids": ["b"],
@@ -84,7 +91,7 @@ BODIES: Final[Mapping[EventKind, Mapping[str, object]]] = {
         "cumulative_quantity": "1",
         "leaves_quantity": "0",
         "position": "-1",
-        "fee": None,
+        "fee": "-0.01",
     },
     EventKind.CONTROL_CHANGED: {
         "scope": "SYMBOL",
@@ -96,6 +103,15 @@ BODIES: Final[Mapping[EventKind, Mapping[str, object]]] = {
         "reason": "because",
         "principal_type": "USER",
         "principal_id": "u",
+    },
+    EventKind.BALANCES_CHANGED: {
+        "currency": "USD",
+        "cash": "-12.50",
+        "equity": None,
+        "buying_power": "0",
+        "initial_margin": None,
+        "maintenance_margin": None,
+        "as_of": "2026-11-02T12:00:00+00:00",
     },
     EventKind.INTENT_REFUSED: {
         "receipt_id": "r",

@@ -16,9 +16,15 @@ from support.builders.tenant import an_execution, some_terms
 E1, E2 = an_execution(1, 5, 2), an_execution(2, 3, 4)
 
 
-def changed(fill: BrokerExecution, revision: int, quantity: int, price: int = 9) -> ExecutionChange:
+def changed(
+    fill: BrokerExecution, revision: int, quantity: int, price: int = 9, fee: int | None = None
+) -> ExecutionChange:
     return ExecutionChange(
-        execution_id=fill.execution_id, revision=revision, quantity=Decimal(quantity), price=Decimal(price)
+        execution_id=fill.execution_id,
+        revision=revision,
+        quantity=Decimal(quantity),
+        price=Decimal(price),
+        fee=None if fee is None else Decimal(fee),
     )
 
 
@@ -36,6 +42,24 @@ def test_what_is_told_of_an_execution_before_itself_follows_it() -> None:
     assert recorded_and_changed([], [], [], [early]) == []
     told = recorded_and_changed(["e1"], [E1], [early], [])
     assert words(told) == [("e1", "NORMAL", 5, 2, 5), ("e1", "CORRECTION", 4, 9, -1)]
+
+
+def test_a_trade_has_the_fee_after_a_correction_and_before_a_bust() -> None:
+    fill = an_execution(1, 5, 2, fee="7")
+    news = [changed(fill, 1, 4), changed(fill, 2, 3, fee=6), changed(fill, 3, 2), changed(fill, 4, 0, fee=0)]
+    told = recorded_and_changed(["e1"], [fill], [], news)
+    assert [(trade.kind.value, str(trade.fee)) for trade in told] == [
+        ("NORMAL", "7"),
+        ("CORRECTION", "7"),
+        ("CORRECTION", "6"),
+        ("CORRECTION", "6"),
+        ("BUST", "6"),
+    ]
+    for place, change in enumerate(news):
+        (alone,) = recorded_and_changed([], [fill], news[:place], [change])
+        assert alone == told[place + 1]
+    unpriced = recorded_and_changed(["e1"], [E1], [], [changed(E1, 1, 4)])
+    assert [trade.fee for trade in unpriced] == [None, None]
 
 
 @pytest.mark.parametrize("newer", [changed(E1, 2, 4), changed(E1, 2, 0)])

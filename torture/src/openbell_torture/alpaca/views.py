@@ -15,6 +15,8 @@ from openbell_torture.http_request import HttpRequest
 
 _ORDERS_DEFAULT, _ORDERS_MAX = 50, 500
 _ACTIVITIES_MAX: Final = 100
+# The least difference of two amounts; the exchange has more digits.
+_LEAST: Final = Decimal("1E-18")
 _OPEN: Final = frozenset({"new", "partially_filled"})
 _Route = Callable[[HttpRequest, Caller], Awaitable[Any]]
 
@@ -102,7 +104,7 @@ class Views:
         del request
         state = await self._engine.state(who.account_id)
         held = exact_total(_value(position) for position in state.positions)
-        equity = decimal_text(EXACT.add(state.cash, held))
+        equity = _amount(EXACT.add(state.cash, held))
         digits = who.account_id.int % 10**9
         return {
             "id": str(uuid5(NAMESPACE_URL, f"account {who.account_id}")),
@@ -110,14 +112,17 @@ class Views:
             "status": "ACCOUNT_CLOSED" if who.is_closed else "ACTIVE",
             "crypto_status": "ACTIVE",
             "currency": "USD",
-            "cash": decimal_text(state.cash),
-            "buying_power": decimal_text(state.buying_power),
-            "non_marginable_buying_power": decimal_text(state.buying_power),
+            "cash": _amount(state.cash),
+            "buying_power": _amount(state.buying_power),
+            "non_marginable_buying_power": _amount(state.buying_power),
             "accrued_fees": decimal_text(state.fees),
             "portfolio_value": equity,
             "equity": equity,
             "last_equity": equity,
-            "long_market_value": decimal_text(held),
+            "long_market_value": _amount(held),
+            # Nothing is lent.
+            "initial_margin": "0",
+            "maintenance_margin": "0",
             "multiplier": "1",
             "shorting_enabled": True,
             "trading_blocked": who.is_closed,
@@ -195,6 +200,10 @@ def _asset(name: str) -> Json:
         "borrow_status": "easy_to_borrow",
         "attributes": ["fractional_eh_enabled", "has_options"],
     }
+
+
+def _amount(number: Decimal) -> str:
+    return decimal_text(number.quantize(_LEAST, context=EXACT).normalize(EXACT))
 
 
 def _value(position: HeldPosition) -> Decimal:

@@ -1,4 +1,4 @@
-"""Append events about actions, orders, trades and positions to the account's log."""
+"""Append events about actions, orders, trades, positions and balances to the account's log."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Final
 from openbell_server.application.ports.account_transaction import AccountTransaction, OrderTerms, TrackedAction
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import ActionId, Symbol, client_order_id
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
 from openbell_server.domain.orders.broker_trades import Tally, Trade
 from openbell_server.domain.orders.external_orders import ExternalOrder
@@ -102,6 +103,7 @@ def log_trade(transaction: AccountTransaction, action: TrackedAction, order: Ord
         "kind": trade.kind,
         "quantity": plain(trade.quantity),
         "price": plain(trade.price),
+        "fee": plain(trade.fee),
         "executed_at": trade.executed_at.isoformat(),
         "cumulative_quantity": plain(tally.cumulative_quantity),
         "leaves_quantity": plain(tally.leaves_quantity),
@@ -129,16 +131,42 @@ def external_order_fields(order: ExternalOrder) -> dict[str, object]:
         "time_in_force": order.time_in_force,
         "status": order.status,
         "filled_quantity": plain(order.filled_quantity),
+        "average_price": plain(order.average_price),
         "accepted_at": order.accepted_at.isoformat(),
     }
 
 
 def log_position_adjusted(
-    transaction: AccountTransaction, symbol: Symbol, before: Decimal, after: Decimal, cause: str
+    transaction: AccountTransaction,
+    symbol: Symbol,
+    before: Decimal,
+    after: Decimal,
+    cause: str,
+    average_price: Decimal | None = None,
 ) -> None:
     """Log that the broker's position differs from our count and was adopted."""
-    body = {"symbol": symbol, "before": plain(before), "after": plain(after), "cause": cause}
+    body = {
+        "symbol": symbol,
+        "before": plain(before),
+        "after": plain(after),
+        "cause": cause,
+        "average_price": plain(average_price),
+    }
     transaction.append_event(EventKind.POSITION_ADJUSTED, None, None, _text(body))
+
+
+def log_balances_changed(transaction: AccountTransaction, balances: Balances) -> None:
+    """Log that the account's cash changed, with all balances."""
+    body = {
+        "currency": balances.currency,
+        "cash": plain(balances.cash),
+        "equity": plain(balances.equity),
+        "buying_power": plain(balances.buying_power),
+        "initial_margin": plain(balances.initial_margin),
+        "maintenance_margin": plain(balances.maintenance_margin),
+        "as_of": balances.as_of.isoformat(),
+    }
+    transaction.append_event(EventKind.BALANCES_CHANGED, None, None, _text(body))
 
 
 def _reason(reason: Reason | None) -> dict[str, str | None] | None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from openbell_server.domain.events.account_events import AccountEvent, EventKind
 
-_MOMENTS: Final = frozenset({"accepted_at", "executed_at", "expires_at", "flagged_at", "since", "updated_at"})
+_MOMENTS: Final = frozenset({"accepted_at", "as_of", "executed_at", "expires_at", "flagged_at", "since", "updated_at"})
 
 
 def event_document(event: AccountEvent) -> dict[str, object]:

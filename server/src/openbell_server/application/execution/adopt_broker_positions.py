@@ -45,7 +45,7 @@ class TakePositions:
         """
         held = await transaction.held_positions()
         before = self._differences.pop(account_id, {})
-        differing = _differences(held, reported)
+        differing, averages = _differences(held, reported), _average_prices(reported)
         orders = await transaction.open_orders() if differing else []
         in_doubt = {order.terms.symbol for order in orders if order.state in PAST_DOOR}
         waiting = {}
@@ -58,8 +58,9 @@ class TakePositions:
                 waiting[symbol] = _Difference(ours, theirs, since)
                 continue
             cause = PositionCause.OPENING if held.as_of is None else PositionCause.UNEXPLAINED
-            await transaction.add_to_position(symbol, EXACT.subtract(theirs, ours), cause)
-            log_position_adjusted(transaction, symbol, ours, theirs, cause)
+            average = averages.get(symbol) if theirs else None
+            await transaction.add_to_position(symbol, EXACT.subtract(theirs, ours), cause, average_price=average)
+            log_position_adjusted(transaction, symbol, ours, theirs, cause, average)
         if waiting:
             self._differences[account_id] = waiting
         else:
@@ -77,3 +78,11 @@ def _differences(held: HeldPositions, reported: Sequence[BrokerPosition]) -> Map
         for symbol in {*held.quantities, *theirs}
     }
     return {symbol: pair for symbol, pair in both.items() if pair[0] != pair[1]}
+
+
+def _average_prices(reported: Sequence[BrokerPosition]) -> Mapping[Symbol, Decimal | None]:
+    """By symbol, of the whole position; None if the broker does not report it, or reports the position in parts."""
+    averages: dict[Symbol, Decimal | None] = {}
+    for position in reported:
+        averages[position.symbol] = None if position.symbol in averages else position.average_price
+    return averages

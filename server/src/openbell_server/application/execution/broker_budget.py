@@ -22,6 +22,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_reports import NotSent, OrderName, OrderReport, Outcome
 
 # If a broker repeats a request to slow down without a time, the pauses are 1, 2, 4 … seconds.
@@ -182,6 +183,10 @@ class BudgetedSession:
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
         async with self._turn(Use.LOOK_UP):
             return await self._session.positions(account_id)
+
+    async def balances(self, account_id: AccountId) -> Balances:
+        async with self._turn(Use.LOOK_UP):
+            return await self._session.balances(account_id)
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         async with self._turn(Use.LOOK_UP):

@@ -209,6 +209,8 @@ class FollowBroker:
                 async with self._tracking:
                     incomplete += await self.track(account, left, unmatched)
             self.plan.keep(account, now)
+            if any(report.filled_quantity for report in reports):
+                self.track.moved[account_id] = account
             if None in items:
                 await self._listened_again(account, since)
             if incomplete or unmatched:

@@ -14,6 +14,7 @@ from openbell_server.domain.orders.external_orders import (
     merge_report,
     position_change,
     summarize,
+    value_of_change,
 )
 from openbell_server.domain.orders.positions import PositionCause
 
@@ -29,7 +30,7 @@ async def import_orders(transaction: AccountTransaction, reports: Sequence[Order
         after = merge_report(before, report, report.description)
         if after != before:
             known[report.broker_order_id] = after
-            await _keep(transaction, before, after)
+            await _keep(transaction, before, after, report)
             news += 1
     return news
 
@@ -38,7 +39,7 @@ async def release_orders(transaction: AccountTransaction, client_order_ids: Coll
     """Mark external orders as adopted by an intent, which counts their fills from now on."""
     for order in await transaction.external_orders_named(client_order_ids):
         if order.status is not ExternalStatus.ADOPTED:
-            adopted = replace(order, status=ExternalStatus.ADOPTED, filled_quantity=Decimal(0))
+            adopted = replace(order, status=ExternalStatus.ADOPTED, filled_quantity=Decimal(0), filled_value=Decimal(0))
             await _keep(transaction, order, adopted)
 
 
@@ -48,9 +49,15 @@ async def stop_account(transaction: AccountTransaction, excesses: Collection[str
     return why if await transaction.halt(ORDERS_EXCEED_DOORS, why) else None
 
 
-async def _keep(transaction: AccountTransaction, before: ExternalOrder | None, after: ExternalOrder) -> None:
+async def _keep(
+    transaction: AccountTransaction,
+    before: ExternalOrder | None,
+    after: ExternalOrder,
+    report: OrderReport | None = None,
+) -> None:
     await transaction.save_external_order(after)
     change = position_change(before, after)
     if change:
-        await transaction.add_to_position(after.symbol, change, PositionCause.EXTERNAL_ORDER)
+        value = value_of_change(before, after, report)
+        await transaction.add_to_position(after.symbol, change, PositionCause.EXTERNAL_ORDER, value=value)
     log_external_order(transaction, after)

@@ -94,6 +94,11 @@ class ExecutionStore(Protocol):
     ) -> list[BrokerAccount]:
         """Accounts of these slots with rules whose positions were never read from the broker; bounded."""
 
+    async def accounts_with_old_balances_across_organizations(
+        self, slots: Collection[int], older_than_seconds: float
+    ) -> list[BrokerAccount]:
+        """Accounts of these slots whose balances somebody reads and which are missing or older than that; bounded."""
+
 
 @dataclass(frozen=True, slots=True)
 class DoorTerms:

@@ -124,6 +124,8 @@ class ReconcileAccount:
             account, capabilities, start, listed, unmatched, held, known, left_alone=left_alone
         )
         left += undecided
+        if held is not None:
+            self.track.moved[account.account_id] = account
         self.counts["passes"] += 1
         return ReconciliationResult(is_complete and not left, tuple(left), is_open=bool(start.names), differs=differs)
 

@@ -1,6 +1,6 @@
 """Apply broker reports to executions, positions, orders, actions and events, in one transaction per account."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
@@ -35,6 +35,8 @@ class TrackOrders:
     halts: list[tuple[AccountId, str]] = field(default_factory=list)
     # Symbols whose price a rule needs: there a fill is stored as a price.
     priced: Container[tuple[OrganizationId, str, Symbol]] = frozenset()
+    # Accounts with a reported fill or a reconciliation since their balances were read.
+    moved: MutableMapping[AccountId, BrokerAccount] = field(default_factory=dict)
 
     async def __call__(
         self, account: BrokerAccount, reports: Sequence[OrderReport], unmatched: list[OrderReport] | None = None

@@ -17,8 +17,10 @@ from openbell_server.application.execution.refresh_markets import Place
 from openbell_server.application.execution.settle_unknown import SettleUnknown
 from openbell_server.application.execution.slot_leases import SlotLeases
 from openbell_server.application.execution.track_orders import TrackOrders
+from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.application.ports.broker import BrokerDefinition, BrokerSession
 from openbell_server.application.ports.hints import Hints
+from openbell_server.domain.identifiers import AccountId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +53,15 @@ class ExecutorParts:
     dispatcher: AccountDispatcher
     # Places whose prices are refreshed soon, because an order there needs one.
     priced: set[Place]
+    # Accounts whose balances are read soon, because they may have changed.
+    moved: dict[AccountId, BrokerAccount]
 
 
 def build_executor(given: ExecutorDependencies) -> ExecutorParts:
     priced: set[Place] = set()
     store, slots, hints, monotonic = given.store, given.slots, given.hints, given.monotonic
-    track = TrackOrders(store, hints, priced=priced)
+    moved: dict[AccountId, BrokerAccount] = {}
+    track = TrackOrders(store, hints, priced=priced, moved=moved)
     sessions = {name: BudgetedSession(each.session, each.budget) for name, each in given.bulkheads.items()}
     sign_ins = BrokerSignIns(given.session_store, given.sealed, given.opener, sessions, slots, hints, monotonic)
     ticks = ExecutionTicks(
@@ -71,4 +76,4 @@ def build_executor(given: ExecutorDependencies) -> ExecutorParts:
     dispatcher = AccountDispatcher(store, execute, settle, recover, brokers, slots, dict(given.bulkheads))
     # A signed-in account may have work.
     sign_ins.listeners.append(dispatcher.notify)
-    return ExecutorParts(sessions, sign_ins, brokers, execute, ticks, dispatcher, priced)
+    return ExecutorParts(sessions, sign_ins, brokers, execute, ticks, dispatcher, priced, moved)

@@ -94,6 +94,8 @@ class ListedExecution:
     # The correction; None if there was none, quantity 0 if the broker busted the execution.
     quantity: Decimal | None
     price: Decimal | None
+    # After its correction; None: not reported.
+    fee: Decimal | None
     changed_at: datetime | None
 
 
@@ -126,6 +128,10 @@ class PositionChange:
     intent_id: IntentId | None
     change: Decimal
     quantity: Decimal
+    # Of the fills of an external order, negative for sells; None: unknown.
+    value: Decimal | None
+    # The broker's, of the whole position after it was adopted; None: unknown.
+    average_price: Decimal | None
     changed_at: datetime
 
 

@@ -1,4 +1,4 @@
-"""Read orders, executions and positions."""
+"""Read orders, executions and changes of positions."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,6 @@ from openbell_server.application.intents.ports import (
     ExecutionFilter,
     ListedExecution,
     ListedOrder,
-    ListedPositions,
     OrderFilter,
     OrderLists,
     OrderSearch,
@@ -30,8 +29,6 @@ from openbell_server.domain.identifiers import AccountId, IntentId, Symbol
 
 # No index selects the executions of a symbol, so a page scans this many.
 EXECUTIONS_MAX: Final = 1000
-# A reply beyond this limit reports that it is incomplete.
-POSITIONS_MAX: Final = 10_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_FUTURE: Final = datetime(9999, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -121,11 +118,6 @@ class ReadOrders:
         same = before + sum(each.recorded_at == last.recorded_at for each in at_once)
         number = (last.recorded_at - _EPOCH) // _MICROSECOND * _SAME_MOMENT_MAX + same
         return ExecutionPage(shown, seal(self.cursor_key, scope, number))
-
-    async def positions(self, caller: Principal, account_id: AccountId) -> ListedPositions:
-        """At most POSITIONS_MAX + 1 positions; the last one shows that there are more."""
-        account = await find_account(self.accounts, caller, Operation.READ_INTENTS, account_id)
-        return await self.lists.list_positions(account.organization_id, account.id, POSITIONS_MAX + 1)
 
     async def position_changes(
         self,

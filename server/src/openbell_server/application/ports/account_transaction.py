@@ -21,6 +21,7 @@ from openbell_server.domain.identifiers import (
     Symbol,
     client_order_id,
 )
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.action_lifecycle import ActionState, Reason
 from openbell_server.domain.orders.broker_reports import BrokerExecution, ExecutionChange, OrderName
 from openbell_server.domain.orders.external_orders import ExternalOrder
@@ -263,9 +264,20 @@ class AccountTransaction(Protocol):
         """Allow only cancels until an operator lifts the halt; returns False if the account was halted before."""
 
     async def add_to_position(
-        self, symbol: Symbol, change: Decimal, cause: PositionCause, intent_id: IntentId | None = None
+        self,
+        symbol: Symbol,
+        change: Decimal,
+        cause: PositionCause,
+        intent_id: IntentId | None = None,
+        *,
+        value: Decimal | None = None,
+        average_price: Decimal | None = None,
     ) -> Decimal:
-        """Returns the position after the change, and records the change unless it is 0; intent_id of an execution."""
+        """Returns the position after the change, and records the change unless it is 0.
+
+        intent_id of an execution; the signed value of the fills of an external order; the broker's average price of the
+        whole position where it was adopted.
+        """
 
     async def held_positions(self) -> HeldPositions: ...
 
@@ -274,6 +286,12 @@ class AccountTransaction(Protocol):
 
     async def keep_fill_price(self, symbol: Symbol, price: Decimal, executed_at: datetime) -> None:
         """Store the price of a fill as reference price, unless a newer one is stored."""
+
+    async def balances(self) -> Balances | None:
+        """The balances stored last; None: never."""
+
+    async def save_balances(self, balances: Balances) -> bool:
+        """Store the balances; returns False, and changes nothing, if newer ones are stored."""
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
         """Append to the account's log; the number is assigned when the transaction ends."""

@@ -11,6 +11,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_guarantees import SETTLES_BY, IdClass, LookUp
 from openbell_server.domain.orders.broker_reports import OrderName, OrderReport, Outcome
 from openbell_server.domain.orders.intents import ActionType
@@ -202,6 +203,9 @@ class BrokerSession(Protocol):
 
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
         """All positions of the account, or an exception."""
+
+    async def balances(self, account_id: AccountId) -> Balances:
+        """The account's balances, or an exception."""
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         """The instruments of those symbols that the broker trades."""

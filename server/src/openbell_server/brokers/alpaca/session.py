@@ -32,6 +32,7 @@ from openbell_server.brokers.alpaca.wire import (
     TIMES_IN_FORCE,
     AccountBody,
     AssetBody,
+    BalancesBody,
     NewOrderBody,
     PositionBody,
     QuotesBody,
@@ -51,6 +52,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_reports import NotSent, OrderName, OrderReport, Outcome, Refused, Unknown
 from openbell_server.domain.orders.order_terms import EXACT
 
@@ -196,6 +198,10 @@ class AlpacaSession(AccountFeedsSession[AlpacaAccount, AccountStream]):
             )
             for each in positions
         ]
+
+    async def balances(self, account_id: AccountId) -> Balances:
+        as_of = datetime.now(UTC)
+        return read(await self._accounts.get(account_id).query("/v2/account"), BalancesBody).to_balances(as_of)
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         account, found = self._accounts.get(account_id), []

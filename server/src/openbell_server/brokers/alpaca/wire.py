@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.order_terms import (
     DECIMAL_PATTERN,
@@ -19,6 +20,7 @@ from openbell_server.domain.orders.order_terms import (
 
 DecimalText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN, max_length=38)]
 SignedText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN.replace("^", "^-?", 1), max_length=38)]
+CurrencyText = Annotated[str, msgspec.Meta(pattern="^[A-Z]{3}$")]
 AwareTime = Annotated[datetime, msgspec.Meta(tz=True)]
 # Used in URL paths.
 OrderId = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z-]{1,64}$")]
@@ -221,6 +223,28 @@ class ErrorBody(msgspec.Struct, frozen=True):
 class AccountBody(msgspec.Struct, frozen=True):
     account_number: ShortText
     status: ShortText
+
+
+class BalancesBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The account's money; an amount is null or absent where it does not apply."""
+
+    currency: CurrencyText
+    cash: SignedText
+    equity: SignedText | None = None
+    buying_power: SignedText | None = None
+    initial_margin: SignedText | None = None
+    maintenance_margin: SignedText | None = None
+
+    def to_balances(self, as_of: datetime) -> Balances:
+        return Balances(
+            currency=self.currency,
+            cash=Decimal(self.cash),
+            equity=_optional(self.equity),
+            buying_power=_optional(self.buying_power),
+            initial_margin=_optional(self.initial_margin),
+            maintenance_margin=_optional(self.maintenance_margin),
+            as_of=as_of,
+        )
 
 
 class PositionBody(msgspec.Struct, frozen=True, kw_only=True):

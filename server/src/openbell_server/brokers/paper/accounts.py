@@ -10,7 +10,7 @@ import asyncpg
 
 from openbell_exchange.money import Holding, buying_power
 from openbell_exchange.standings import QuoteOf, Standing
-from openbell_exchange.terms import EXACT, decimal_text
+from openbell_exchange.terms import EXACT, decimal_text, exact_total
 from openbell_server.brokers.paper.ledger import Ledger, queries
 from openbell_server.brokers.paper.wire import AccountBody, PositionBody
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Limits memory.
 _KEPT_MAX: Final = 10_000
+# The least difference of two amounts on the wire; the ledger has more digits.
+_LEAST: Final = Decimal("1E-18")
 
 
 class Standings:
@@ -78,9 +80,11 @@ async def account(ledger: Ledger, account_id: UUID, quote_of: QuoteOf) -> Accoun
     async with ledger.reading() as connection:
         standing = (await read_standings(connection, [account_id], quote_of))[account_id]
     holdings = standing.holdings.values()
+    held = exact_total(EXACT.multiply(holding.quantity, holding.price) for holding in holdings)
     return AccountBody(
-        cash=decimal_text(standing.cash),
-        buying_power=decimal_text(buying_power(standing.cash, holdings)),
+        cash=_amount(standing.cash),
+        equity=_amount(EXACT.add(standing.cash, held)),
+        buying_power=_amount(buying_power(standing.cash, holdings)),
         fees_paid=decimal_text(standing.fees),
         positions=tuple(
             PositionBody(holding.symbol, decimal_text(holding.quantity), decimal_text(holding.price))
@@ -88,3 +92,7 @@ async def account(ledger: Ledger, account_id: UUID, quote_of: QuoteOf) -> Accoun
             if holding.quantity
         ),
     )
+
+
+def _amount(number: Decimal) -> str:
+    return decimal_text(number.quantize(_LEAST, context=EXACT).normalize(EXACT))

@@ -136,6 +136,7 @@ async def record_submits(
                 "revision": None,
                 "execution_quantity": update.quantity,
                 "price": update.price,
+                "fee": update.fee,
                 "executed_at": now,
             }
             for place, update in enumerate(updates, 1)

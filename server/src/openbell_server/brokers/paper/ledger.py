@@ -330,6 +330,7 @@ def _execution(order_number: int, row: _Row) -> tuple[ExecutionBody, ...]:
         execution_id=_execution_id(order_number, row["ordinal"]),
         quantity=decimal_text(row["execution_quantity"]),
         price=decimal_text(row["price"]),
+        fee=decimal_text(row["fee"]),
         executed_at=row["executed_at"],
     )
     return (execution,)
@@ -386,15 +387,13 @@ def _facts(order_number: int, row: _Row) -> dict[str, Any]:
 def _feed_line(row: _Row) -> FeedLine:
     number, revision = row["order_number"], row["revision"]
     reported = _execution(number, row)
-    changes = [
+    changes = tuple(
         ChangeBody(execution_id=change.execution_id, revision=revision, quantity=change.quantity, price=change.price)
         for change in reported
         if revision is not None
-    ]
+    )
     return FeedLine(
         number=row["number"],
         account_id=row["account_id"],
-        report=ReportBody(
-            executions=reported if revision is None else (), changes=tuple(changes), **_facts(number, row)
-        ),
+        report=ReportBody(executions=reported if revision is None else (), changes=changes, **_facts(number, row)),
     )

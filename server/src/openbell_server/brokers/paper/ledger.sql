@@ -286,7 +286,8 @@ select
         select json_agg(json_build_array(ordinal, revision, quantity::text, price::text) order by ordinal, revision)
         from execution_changes where order_number = orders.number
     )::text as changes,
-    executions.ordinal, executions.quantity as execution_quantity, executions.price, executions.executed_at
+    executions.ordinal, executions.quantity as execution_quantity, executions.price, executions.fee,
+    executions.executed_at
 from orders left join executions on executions.order_number = orders.number
 where orders.number = coalesce(
     :number::bigint,
@@ -304,7 +305,8 @@ order by ordinal;
 -- name: orders_of(account_id, profile, since, accepted_before, after, page)
 -- One row per execution, or a single row without; the page size counts orders.
 select
-    paged.*, executions.ordinal, executions.quantity as execution_quantity, executions.price, executions.executed_at
+    paged.*, executions.ordinal, executions.quantity as execution_quantity, executions.price, executions.fee,
+    executions.executed_at
 from (
     select
         *, 1 + (select count(*) from replacements where order_number = orders.number) as terms_version,
@@ -351,7 +353,7 @@ select
     orders.quantity, orders.limit_price, orders.stop_price, orders.time_in_force, orders.accepted_at, orders.triggered,
     1 + (select count(*) from replacements where order_number = orders.number) as terms_version,
     updates.execution_ordinal as ordinal, coalesce(changes.quantity, executions.quantity) as execution_quantity,
-    coalesce(changes.price, executions.price) as price, executions.executed_at
+    coalesce(changes.price, executions.price) as price, executions.fee, executions.executed_at
 from updates
 join orders on orders.number = updates.order_number
 left join executions

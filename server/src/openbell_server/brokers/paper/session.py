@@ -47,6 +47,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_reports import (
     Accepted,
     NotSent,
@@ -167,6 +168,18 @@ class PaperSession:
     async def positions(self, account_id: AccountId) -> list[BrokerPosition]:
         body = read(await self._query(account_id, f"/accounts/{account_id}"), AccountBody)
         return [BrokerPosition(symbol=Symbol(p.symbol), quantity=Decimal(p.quantity)) for p in body.positions]
+
+    async def balances(self, account_id: AccountId) -> Balances:
+        """The paper broker lends nothing, so there is no margin to report."""
+        as_of = datetime.now(UTC)
+        body = read(await self._query(account_id, f"/accounts/{account_id}"), AccountBody)
+        return Balances(
+            currency="USD",
+            cash=Decimal(body.cash),
+            equity=Decimal(body.equity),
+            buying_power=Decimal(body.buying_power),
+            as_of=as_of,
+        )
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         """Every listed symbol is tradable, in any fraction."""

@@ -23,6 +23,8 @@ from openbell_server.domain.orders.order_terms import DECIMAL_PATTERN, OrderSide
 DecimalText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN, max_length=38)]
 AwareTime = Annotated[datetime, msgspec.Meta(tz=True)]
 SignedText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN.replace("^", "^-?", 1), max_length=39)]
+# A thousandth of a quantity multiplied by a price, not rounded.
+FeeText = Annotated[str, msgspec.Meta(pattern=DECIMAL_PATTERN.replace("{1,18}", "{1,39}"), max_length=58)]
 IdText = Annotated[str, msgspec.Meta(pattern="^[!-~]+$", max_length=64)]
 Text = Annotated[str, msgspec.Meta(max_length=4_096)]
 SymbolText = Annotated[str, msgspec.Meta(pattern=SYMBOL_PATTERN, max_length=32)]
@@ -100,14 +102,15 @@ class PositionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     symbol: SymbolText
     quantity: SignedText
-    price: str
+    price: DecimalText
 
 
 class AccountBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The numbers may be negative."""
+    """The numbers may be negative; equity is the cash and all positions at their current prices."""
 
-    cash: str
-    buying_power: str
+    cash: SignedText
+    equity: SignedText
+    buying_power: SignedText
     fees_paid: str
     positions: tuple[PositionBody, ...]
 
@@ -147,11 +150,12 @@ class ExecutionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     execution_id: IdText
     quantity: DecimalText
     price: DecimalText
+    fee: FeeText | None = None
     executed_at: AwareTime
 
 
 class ChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A later change of a fill; quantity 0 means that it was busted."""
+    """A later change of a fill, whose fee stays; quantity 0 means that it was busted."""
 
     execution_id: IdText
     revision: Revision
@@ -192,6 +196,7 @@ class ReportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                     quantity=Decimal(execution.quantity),
                     price=Decimal(execution.price),
                     executed_at=in_utc(execution.executed_at),
+                    fee=None if execution.fee is None else Decimal(execution.fee),
                 )
                 for execution in self.executions
             ),

@@ -17,6 +17,7 @@ from openbell_server.brokers.tradier.wire import (
     ORDER_TYPES,
     SIDES,
     TIMES_IN_FORCE,
+    BalancesBody,
     PositionsBody,
     ProfileBody,
     QuotesBody,
@@ -26,6 +27,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.credentials import Secrets, SignedIn, SignInRefused
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.markets.instruments import BrokerPosition, Instrument, Quote
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.broker_reports import NotSent, OrderName, OrderReport, Outcome
 
 ADDRESSES: Final[Mapping[Environment, str]] = MappingProxyType(
@@ -95,6 +97,19 @@ class TradierSession(AccountFeedsSession[TradierAccount, AccountFeed]):
         account = self._accounts.get(account_id)
         positions = read(await account.query(account.path("positions")), PositionsBody).as_list()
         return [BrokerPosition(symbol=Symbol(each.symbol), quantity=each.quantity) for each in positions]
+
+    async def balances(self, account_id: AccountId) -> Balances:
+        account, as_of = self._accounts.get(account_id), datetime.now(UTC)
+        body = read(await account.query(account.path("balances")), BalancesBody).balances
+        if body.account_number != account.number:
+            raise UnreadableAnswer(f"asked for the balances of {account.number}, it tells of {body.account_number}")
+        return Balances(
+            currency="USD",
+            cash=body.total_cash,
+            equity=body.total_equity,
+            buying_power=body.buying_power,
+            as_of=as_of,
+        )
 
     async def instruments(self, account_id: AccountId, symbols: Sequence[Symbol]) -> list[Instrument]:
         return [

@@ -182,7 +182,7 @@ class TradierPosition(msgspec.Struct, frozen=True):
     quantity: Decimal
 
     def __post_init__(self) -> None:
-        _check_number(abs(self.quantity))
+        _check_number(self.quantity.copy_abs())
 
 
 class _Positions(msgspec.Struct, frozen=True):
@@ -194,6 +194,51 @@ class PositionsBody(msgspec.Struct, frozen=True):
 
     def as_list(self) -> list[TradierPosition]:
         return _as_list(self.positions.position) if isinstance(self.positions, _Positions) else []
+
+
+class _CashAccount(msgspec.Struct, frozen=True):
+    cash_available: Decimal
+
+    def __post_init__(self) -> None:
+        _check_number(self.cash_available.copy_abs())
+
+
+class _MarginAccount(msgspec.Struct, frozen=True):
+    stock_buying_power: Decimal
+
+    def __post_init__(self) -> None:
+        _check_number(self.stock_buying_power.copy_abs())
+
+
+class TradierBalances(msgspec.Struct, frozen=True, kw_only=True):
+    """The account's money. Which part applies depends on the type of the account: cash, margin or pdt.
+
+    Requirements and calls are not read: Tradier does not define them as an initial or a maintenance margin.
+    """
+
+    account_number: CodeText
+    account_type: CodeText | None = None
+    total_cash: Decimal
+    total_equity: Decimal
+    cash: _CashAccount | None = None
+    margin: _MarginAccount | None = None
+    pdt: _MarginAccount | None = None
+
+    def __post_init__(self) -> None:
+        for amount in (self.total_cash, self.total_equity):
+            _check_number(amount.copy_abs())
+
+    @property
+    def buying_power(self) -> Decimal | None:
+        """For stocks; None for a type of account that is not known."""
+        if self.account_type == "cash":
+            return None if self.cash is None else self.cash.cash_available
+        part = {"margin": self.margin, "pdt": self.pdt}.get(self.account_type or "")
+        return None if part is None else part.stock_buying_power
+
+
+class BalancesBody(msgspec.Struct, frozen=True):
+    balances: TradierBalances
 
 
 class TradierQuote(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ class EventKind(IntEnum):
     BROKER_TRADE = 6
     CONTROL_CHANGED = 7
     INTENT_REFUSED = 8
+    BALANCES_CHANGED = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,8 @@ class BrokerExecution:
     quantity: Decimal
     price: Decimal
     executed_at: datetime
+    # In the quote currency of the instrument, negative if it is a rebate; None if the broker does not report fees.
+    fee: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,8 @@ class ExecutionChange:
     revision: int
     quantity: Decimal
     price: Decimal
+    # None: the fee stays.
+    fee: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ class TradeKind(StrEnum):
     """What happened to an execution."""
 
     NORMAL = "NORMAL"
-    # Quantity and price are those before the bust.
+    # Quantity, price and fee are those before the bust.
     BUST = "BUST"
-    # Quantity and price are the corrected ones.
+    # Quantity, price and fee are the corrected ones.
     CORRECTION = "CORRECTION"
 
 
@@ -29,6 +29,8 @@ class Trade:
     quantity: Decimal
     price: Decimal
     executed_at: datetime
+    # None: not reported.
+    fee: Decimal | None = None
     # Of the filled quantity.
     change: Decimal
 
@@ -49,6 +51,7 @@ def recorded(fills: Iterable[BrokerExecution]) -> list[Trade]:
             quantity=fill.quantity,
             price=fill.price,
             executed_at=fill.executed_at,
+            fee=fill.fee,
             change=fill.quantity,
         )
         for fill in fills
@@ -70,13 +73,14 @@ def recorded_and_changed(
     latest: dict[str, ExecutionChange] = {}
     for change in sorted(known, key=rank_of_change):
         if change.execution_id not in unseen:
-            latest[change.execution_id] = change
+            stood = latest.get(change.execution_id) or fills.get(change.execution_id)
+            latest[change.execution_id] = _with_fee(change, stood)
     for change in sorted([*(c for c in known if c.execution_id in unseen), *news], key=rank_of_change):
         fill, before = fills.get(change.execution_id), latest.get(change.execution_id)
         if fill is None or (before and (not before.quantity or rank_of_change(before) > rank_of_change(change))):
             continue
-        latest[change.execution_id] = change
-        trades.append(_changed(fill, before or fill, change))
+        latest[change.execution_id] = _with_fee(change, before or fill)
+        trades.append(_changed(fill, before or fill, latest[change.execution_id]))
     return trades
 
 
@@ -96,6 +100,11 @@ def tallies(before: Order, after: Order, trades: Sequence[Trade], signed: int, p
     return [*found[:-1], *(replace(last, leaves_quantity=after.leaves_quantity) for last in found[-1:])]
 
 
+def _with_fee(change: ExecutionChange, stood: BrokerExecution | ExecutionChange | None) -> ExecutionChange:
+    """The change with the fee that counts after it."""
+    return change if change.fee is not None or stood is None else replace(change, fee=stood.fee)
+
+
 def _changed(fill: BrokerExecution, stood: BrokerExecution | ExecutionChange, change: ExecutionChange) -> Trade:
     shown = change if change.quantity else stood
     return Trade(
@@ -104,5 +113,6 @@ def _changed(fill: BrokerExecution, stood: BrokerExecution | ExecutionChange, ch
         quantity=shown.quantity,
         price=shown.price,
         executed_at=fill.executed_at,
+        fee=shown.fee,
         change=EXACT.subtract(change.quantity, stood.quantity),
     )

@@ -10,13 +10,14 @@ from typing import Final
 
 from openbell_server.domain.identifiers import ActionId, Symbol, action_of
 from openbell_server.domain.orders.broker_reports import OrderDescription, OrderReport
-from openbell_server.domain.orders.order_reports import CLOSES
-from openbell_server.domain.orders.order_terms import EXACT, OrderSide, OrderType, Terms, TimeInForce
+from openbell_server.domain.orders.order_reports import CLOSES, counted_anew
+from openbell_server.domain.orders.order_terms import EXACT, PLACES_MAX, OrderSide, OrderType, Terms, TimeInForce
 
 # Halts an account: its broker has more orders under our ids than were ever sent.
 ORDERS_EXCEED_DOORS: Final = "ORDERS_EXCEED_DOORS"
 _VERSION: Final = 7
 _SHOWN_MAX: Final = 5
+_ROUNDED_PLACES: Final = 10
 
 
 class ExternalStatus(StrEnum):
@@ -50,11 +51,24 @@ class ExternalOrder:
     time_in_force: TimeInForce | None
     status: ExternalStatus
     filled_quantity: Decimal
+    # Quantity multiplied by price, of all fills; None: unknown.
+    filled_value: Decimal | None = None
     accepted_at: datetime
 
     @property
     def is_open(self) -> bool:
         return self.status not in _ENDS
+
+    @property
+    def average_price(self) -> Decimal | None:
+        """Exact if 18 decimals suffice, otherwise rounded to 10."""
+        if self.filled_value is None or not self.filled_quantity:
+            return None
+        average = EXACT.divide(self.filled_value, self.filled_quantity)
+        shown = EXACT.quantize(average, Decimal(1).scaleb(-PLACES_MAX))
+        if EXACT.multiply(shown, self.filled_quantity) != self.filled_value:
+            shown = EXACT.quantize(average, Decimal(1).scaleb(-_ROUNDED_PLACES))
+        return EXACT.normalize(shown)
 
 
 def merge_report(known: ExternalOrder | None, report: OrderReport, description: OrderDescription) -> ExternalOrder:
@@ -83,13 +97,55 @@ def merge_report(known: ExternalOrder | None, report: OrderReport, description: 
         time_in_force=None if terms is None else terms.time_in_force,
         status=status,
         filled_quantity=filled,
+        filled_value=_filled_value(known, report, filled),
         accepted_at=description.accepted_at,
     )
 
 
 def position_change(before: ExternalOrder | None, after: ExternalOrder) -> Decimal:
-    change = EXACT.subtract(after.filled_quantity, before.filled_quantity if before else Decimal(0))
-    return change if after.order_side is OrderSide.BUY else -change
+    return _signed(after, _new_quantity(before, after.filled_quantity))
+
+
+def value_of_change(before: ExternalOrder | None, after: ExternalOrder, report: OrderReport | None) -> Decimal | None:
+    """The value of the fills by which an order changes a position, negative for sells; None: unknown."""
+    value_before = before.filled_value if before else Decimal(0)
+    if after.filled_value is not None and value_before is not None:
+        return _signed(after, EXACT.subtract(after.filled_value, value_before))
+    # The report may name the new fills where the earlier ones are unknown.
+    new = _new_quantity(before, after.filled_quantity)
+    value = None if report is None else _value_of_new_fills(report, new)
+    return None if value is None else _signed(after, value)
+
+
+def _filled_value(known: ExternalOrder | None, report: OrderReport, filled: Decimal) -> Decimal | None:
+    """The value of all fills after a report: from its executions, or else from its average price; None: unknown."""
+    if known is not None and known.status is ExternalStatus.ADOPTED:
+        return known.filled_value
+    counted = counted_anew(report.executions, report.changes)
+    if counted.filled_quantity == filled:
+        return counted.filled_value
+    value_before, new = known.filled_value if known else Decimal(0), _new_quantity(known, filled)
+    if value_before is not None and not report.changes:
+        value = _value_of_new_fills(report, new) if new else Decimal(0)
+        if value is not None:
+            return EXACT.add(value_before, value)
+    if report.average_price is not None and report.filled_quantity == filled:
+        return EXACT.multiply(filled, report.average_price)
+    return None
+
+
+def _value_of_new_fills(report: OrderReport, quantity: Decimal) -> Decimal | None:
+    """The value of a report's executions if they add up to the new quantity."""
+    counted = counted_anew(report.executions, ())
+    return None if report.changes or counted.filled_quantity != quantity else counted.filled_value
+
+
+def _signed(order: ExternalOrder, amount: Decimal) -> Decimal:
+    return amount if order.order_side is OrderSide.BUY else EXACT.minus(amount)
+
+
+def _new_quantity(before: ExternalOrder | None, filled: Decimal) -> Decimal:
+    return EXACT.subtract(filled, before.filled_quantity if before else Decimal(0))
 
 
 def own_action(client_order_id: str | None) -> ActionId | None:

@@ -23,6 +23,7 @@ KINDS = {
     pb.EVENT_TYPE_BROKER_TRADE: EventKind.BROKER_TRADE,
     pb.EVENT_TYPE_CONTROL_CHANGED: EventKind.CONTROL_CHANGED,
     pb.EVENT_TYPE_INTENT_REFUSED: EventKind.INTENT_REFUSED,
+    pb.EVENT_TYPE_BALANCES_CHANGED: EventKind.BALANCES_CHANGED,
 }
 
 # Messages whose fields are those of the stored body.
@@ -30,6 +31,11 @@ _OF_TEXTS_AND_NUMBERS: Final = {
     EventKind.POSITION_ADJUSTED: pb.PositionAdjusted,
     EventKind.CONTROL_CHANGED: pb.ControlChanged,
     EventKind.INTENT_REFUSED: pb.IntentRefused,
+}
+# The same, but for one time.
+_WITH_A_TIME: Final = {
+    EventKind.EXTERNAL_ORDER: (pb.ExternalOrder, "accepted_at"),
+    EventKind.BALANCES_CHANGED: (pb.BalancesChanged, "as_of"),
 }
 _TOKEN_KEPT_MAX: Final = 64
 
@@ -115,9 +121,10 @@ def _differing(link: Link) -> bytes:
 
 def _fill(message: pb.TradingEvent, event: AccountEvent) -> None:
     body: dict[str, Any] = {name: value for name, value in json.loads(event.body).items() if value is not None}
-    if event.kind is EventKind.EXTERNAL_ORDER:
-        accepted_at = timestamp(datetime.fromisoformat(body.pop("accepted_at")))
-        message.external_order.CopyFrom(pb.ExternalOrder(accepted_at=accepted_at, **body))
+    if event.kind in _WITH_A_TIME:
+        make, name = _WITH_A_TIME[event.kind]
+        body[name] = timestamp(datetime.fromisoformat(body[name]))
+        getattr(message, event.kind.name.lower()).CopyFrom(make(**body))
         return
     if event.kind in _OF_TEXTS_AND_NUMBERS:
         getattr(message, event.kind.name.lower()).CopyFrom(_OF_TEXTS_AND_NUMBERS[event.kind](**body))

@@ -1,5 +1,6 @@
 """How Tradier's words become ours: lists that are none, exact numbers, ends and what is no end."""
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -7,7 +8,14 @@ from typing import Any
 import pytest
 
 from openbell_server.brokers.http_client import UnreadableAnswer, decoded
-from openbell_server.brokers.tradier.wire import OrdersBody, PositionsBody, ProfileBody, QuotesBody, TradierOrder
+from openbell_server.brokers.tradier.wire import (
+    BalancesBody,
+    OrdersBody,
+    PositionsBody,
+    ProfileBody,
+    QuotesBody,
+    TradierOrder,
+)
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType
 
@@ -114,3 +122,23 @@ def test_an_order_of_others_that_we_have_no_words_for_is_told_without_a_descript
     covered = order(side='"buy_to_cover"').report().description
     assert covered is not None
     assert covered.order_side is OrderSide.BUY
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "power"),
+    [
+        ("cash", {"cash": {"cash_available": 4343.38}}, Decimal("4343.38")),
+        ("margin", {"margin": {"stock_buying_power": -1.5}}, Decimal("-1.5")),
+        ("pdt", {"pdt": {"stock_buying_power": 25000}}, Decimal(25000)),
+        # The part of another type is not this account's.
+        ("cash", {"margin": {"stock_buying_power": 1}}, None),
+        ("pdt", {"margin": {"stock_buying_power": 1}}, None),
+        ("unknown", {"margin": {"stock_buying_power": 1}}, None),
+    ],
+)
+def test_the_buying_power_is_that_of_the_type_of_the_account(
+    kind: str, parts: dict[str, object], power: Decimal | None
+) -> None:
+    money = {"account_number": "VA1", "account_type": kind, "total_cash": -6.5, "total_equity": 17.36, **parts}
+    read = decoded(json.dumps({"balances": money}), BalancesBody).balances
+    assert (read.total_cash, read.total_equity, read.buying_power) == (Decimal("-6.5"), Decimal("17.36"), power)

@@ -14,6 +14,8 @@ from openbell_server.application.access.find_organization import Organization
 from openbell_server.application.controls.ports.rules import ChainHeads, RuleChange, StoredReceipt
 from openbell_server.application.intents.ports import ListedExecution, ListedOrder, PositionChange
 from openbell_server.application.intents.read_overview import AccountOverview
+from openbell_server.application.money.read_positions import ValuedPosition
+from openbell_server.application.money.read_profit import ProfitRow
 from openbell_server.application.ports.broker import BrokerCapabilities, CredentialField
 from openbell_server.application.webhooks.deliver_webhooks import Tried
 from openbell_server.domain.access.accounts import AccountRecord
@@ -62,7 +64,9 @@ RECORDS: dict[str, type | tuple[type, ...]] = {
     "OrderBody": ListedOrder,
     "OrganizationBody": Organization,
     "OutboxBody": QueueStanding,
+    "PositionBody": ValuedPosition,
     "PositionChangeBody": PositionChange,
+    "ProfitBody": ProfitRow,
     "ReasonBody": Reason,
     "OutboxHealthEntry": OutboxCount,
     "PriceBody": ReferencePrice,

@@ -189,8 +189,8 @@ class PostgresMarketStore:
         async def read() -> _Value | None:
             async with transaction(self.pool, Role.TENANT, organization_id) as connection:
                 if is_due:
-                    await _queries.want_symbol(
-                        connection, organization_id=organization_id, account_id=account.id, symbol=symbol
+                    await _queries.want_symbols(
+                        connection, organization_id=organization_id, account_id=account.id, symbols=[symbol]
                     )
                 return (await read_symbols(connection, organization_id, broker, [symbol])).get(symbol)
 

@@ -21,10 +21,10 @@ where organization_id = :organization_id
         select * from unnest(:from_currencies::text[], :to_currencies::text[])
     );
 
--- name: want_symbol(organization_id, account_id, symbol)!
+-- name: want_symbols(organization_id, account_id, symbols)!
 -- If several processes record the same symbol within 30 seconds, only the first one writes.
 insert into wanted_symbols as w (organization_id, account_id, symbol, wanted_at)
-values (:organization_id, :account_id, :symbol, clock_timestamp())
+select :organization_id, :account_id, symbol, clock_timestamp() from unnest(:symbols::text[]) as symbol order by symbol
 on conflict (organization_id, account_id, symbol) do update set wanted_at = excluded.wanted_at
 where w.wanted_at < excluded.wanted_at - interval '30 seconds';
 

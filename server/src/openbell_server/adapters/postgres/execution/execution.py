@@ -31,11 +31,15 @@ from openbell_server.domain.orders.order_terms import Terms
 from openbell_server.domain.orders.positions import PositionCause
 
 ROUND_MAX: Final = 200
+# Balances are kept fresh for this time after somebody read them.
+WANTED_SECONDS: Final = 600.0
+WANTED_MAX: Final = 1_000
 _queries = named_queries.load("execution")
 _order_details = named_queries.load("order_details")
 _unknown_outcomes = named_queries.load("unknown_outcomes")
 _reconciliation = named_queries.load("reconciliation")
 _positions = named_queries.load("positions")
+_balances = named_queries.load("balances")
 
 
 @dataclass(slots=True)
@@ -179,6 +183,7 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
             execution_ids=[fill.execution_id for fill in fills],
             quantities=[fill.quantity for fill in fills],
             prices=[fill.price for fill in fills],
+            fees=[fill.fee for fill in fills],
             executed_ats=[fill.executed_at for fill in fills],
         )
         return {row["execution_id"] async for row in rows}
@@ -191,6 +196,7 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
             revisions=[change.revision for change in changes],
             quantities=[change.quantity for change in changes],
             prices=[change.price for change in changes],
+            fees=[change.fee for change in changes],
         )
 
     async def executions_of(self, intent_id: IntentId) -> tuple[list[BrokerExecution], list[ExecutionChange]]:
@@ -199,9 +205,24 @@ class PostgresAccountTransaction(ReconcilingTransaction, JudgingTransaction):
         return [BrokerExecution(**row) async for row in executions], [ExecutionChange(**row) async for row in changes]
 
     async def add_to_position(
-        self, symbol: Symbol, change: Decimal, cause: PositionCause, intent_id: IntentId | None = None
+        self,
+        symbol: Symbol,
+        change: Decimal,
+        cause: PositionCause,
+        intent_id: IntentId | None = None,
+        *,
+        value: Decimal | None = None,
+        average_price: Decimal | None = None,
     ) -> Decimal:
-        held = await self._run(_queries.add_to_position, symbol=symbol, change=change, cause=cause, intent_id=intent_id)
+        held = await self._run(
+            _queries.add_to_position,
+            symbol=symbol,
+            change=change,
+            cause=cause,
+            intent_id=intent_id,
+            value=value,
+            average_price=average_price,
+        )
         return Decimal(held)
 
     def append_event(self, kind: EventKind, intent_id: IntentId | None, seq: int | None, body: str) -> None:
@@ -313,6 +334,19 @@ class PostgresExecutionStore(PostgresStore):
         self, broker: str, slots: Collection[int]
     ) -> list[BrokerAccount]:
         return await self._of_broker(_positions.accounts_without_positions_across_organizations, broker, slots)
+
+    async def accounts_with_old_balances_across_organizations(
+        self, slots: Collection[int], older_than_seconds: float
+    ) -> list[BrokerAccount]:
+        rows = await self._rows_across(
+            Role.EXECUTOR,
+            _balances.accounts_with_old_balances_across_organizations,
+            slots=list(slots),
+            wanted_seconds=WANTED_SECONDS,
+            older_than_seconds=older_than_seconds,
+            row_limit=WANTED_MAX,
+        )
+        return [BrokerAccount(**row) for row in rows]
 
     async def _of_broker(self, query: Callable[..., Any], broker: str, slots: Collection[int]) -> list[BrokerAccount]:
         rows = await self._rows_across(Role.EXECUTOR, query, broker=broker, slots=list(slots))

@@ -217,20 +217,21 @@ set quantity = :quantity, limit_price = :limit_price, stop_price = :stop_price, 
     updated_at = clock_timestamp()
 where organization_id = :organization_id and account_id = :account_id and order_id = :order_id;
 
--- name: add_executions(organization_id, account_id, order_id, execution_ids, quantities, prices, executed_ats)
+-- name: add_executions(organization_id, account_id, order_id, execution_ids, quantities, prices, fees, executed_ats)
 insert into executions (
-    organization_id, account_id, execution_id, order_id, quantity, price, executed_at, recorded_at
+    organization_id, account_id, execution_id, order_id, quantity, price, fee, executed_at, recorded_at
 )
-select :organization_id::uuid, :account_id::uuid, t.execution_id, :order_id::uuid, t.quantity, t.price, t.executed_at,
-    clock_timestamp()
+select :organization_id::uuid, :account_id::uuid, t.execution_id, :order_id::uuid, t.quantity, t.price, t.fee,
+    t.executed_at, clock_timestamp()
 from orders o
-cross join unnest(:execution_ids::text[], :quantities::numeric[], :prices::numeric[], :executed_ats::timestamptz[])
-    t (execution_id, quantity, price, executed_at)
+cross join unnest(
+    :execution_ids::text[], :quantities::numeric[], :prices::numeric[], :fees::numeric[], :executed_ats::timestamptz[]
+) t (execution_id, quantity, price, fee, executed_at)
 where o.organization_id = :organization_id and o.account_id = :account_id and o.order_id = :order_id
 on conflict (account_id, execution_id) do nothing
 returning execution_id;
 
--- name: add_to_position(organization_id, account_id, symbol, change, cause, intent_id)$
+-- name: add_to_position(organization_id, account_id, symbol, change, cause, intent_id, value, average_price)$
 with held as (
     insert into positions (organization_id, account_id, symbol, quantity, updated_at)
     values (:organization_id, :account_id, :symbol, :change, clock_timestamp())
@@ -239,8 +240,12 @@ with held as (
     where positions.organization_id = :organization_id
     returning quantity, updated_at
 ), recorded as (
-    insert into position_changes (organization_id, account_id, symbol, cause, intent_id, change, quantity, changed_at)
-    select :organization_id, :account_id, :symbol, :cause, :intent_id, :change, quantity, updated_at from held
+    insert into position_changes (
+        organization_id, account_id, symbol, cause, intent_id, change, quantity, value, average_price, changed_at
+    )
+    select :organization_id, :account_id, :symbol, :cause, :intent_id, :change, quantity, :value::numeric,
+        :average_price::numeric, updated_at
+    from held
     where :change <> 0
 )
 select quantity from held;

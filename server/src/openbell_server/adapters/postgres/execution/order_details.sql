@@ -14,22 +14,23 @@ where o.organization_id = :organization_id and o.account_id = :account_id
     and o.broker_order_ids <> '{}'
     and o.broker_order_ids && :broker_order_ids::text[] and t.broker_order_id = any(:broker_order_ids::text[]);
 
--- name: add_execution_changes(organization_id, account_id, order_id, execution_ids, revisions, quantities, prices)!
+-- name: add_execution_changes(organization_id, account_id, order_id, execution_ids, revisions, quantities, prices, fees)!
 insert into execution_changes (
-    organization_id, account_id, execution_id, revision, order_id, quantity, price, recorded_at
+    organization_id, account_id, execution_id, revision, order_id, quantity, price, fee, recorded_at
 )
 select :organization_id::uuid, :account_id::uuid, t.execution_id, t.revision, :order_id::uuid, t.quantity, t.price,
-    clock_timestamp()
-from unnest(:execution_ids::text[], :revisions::integer[], :quantities::numeric[], :prices::numeric[])
-    t (execution_id, revision, quantity, price)
+    t.fee, clock_timestamp()
+from unnest(
+    :execution_ids::text[], :revisions::integer[], :quantities::numeric[], :prices::numeric[], :fees::numeric[]
+) t (execution_id, revision, quantity, price, fee)
 on conflict (account_id, execution_id, revision) do nothing;
 
 -- name: executions_of_order(organization_id, account_id, order_id)
-select execution_id, quantity, price, executed_at from executions
+select execution_id, quantity, price, fee, executed_at from executions
 where organization_id = :organization_id and account_id = :account_id and order_id = :order_id
 order by execution_id;
 
 -- name: changes_of_order(organization_id, account_id, order_id)
-select execution_id, revision, quantity, price from execution_changes
+select execution_id, revision, quantity, price, fee from execution_changes
 where organization_id = :organization_id and account_id = :account_id and order_id = :order_id
 order by execution_id, revision;

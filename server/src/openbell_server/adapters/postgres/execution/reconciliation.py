@@ -12,8 +12,10 @@ import asyncpg
 from openbell_server.adapters.postgres import audit_log, named_queries
 from openbell_server.adapters.postgres.access import account_changes
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.money.balances import balances_of
 from openbell_server.application.ports.account_transaction import BrokerAccount, HeldPositions, LastReconciliation
 from openbell_server.domain.identifiers import AccountId, ActionId, OrganizationId, Symbol, uuid7
+from openbell_server.domain.money.balances import Balances
 from openbell_server.domain.orders.action_lifecycle import Reason
 from openbell_server.domain.orders.external_orders import ExternalOrder, ExternalStatus
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, TimeInForce
@@ -25,6 +27,7 @@ _queries = named_queries.load("reconciliation")
 _execution = named_queries.load("execution")
 _positions = named_queries.load("positions")
 _markets = named_queries.load("markets")
+_balances = named_queries.load("balances")
 
 
 class ReconcilingTransaction:
@@ -85,6 +88,14 @@ class ReconcilingTransaction:
     async def save_positions_as_of(self, as_of: datetime) -> None:
         await self._run(_positions.save_positions_as_of, as_of=as_of)
 
+    async def balances(self) -> Balances | None:
+        row = await self._run(_balances.read_balances)
+        return None if row is None else balances_of(row)
+
+    async def save_balances(self, balances: Balances) -> bool:
+        saved: str = await self._run(_balances.save_balances, **asdict(balances))
+        return saved.endswith(" 1")
+
     async def keep_fill_price(self, symbol: Symbol, price: Decimal, executed_at: datetime) -> None:
         await _markets.save_prices(
             self.connection,
@@ -131,6 +142,7 @@ def external_order(row: asyncpg.Record | Mapping[str, Any]) -> ExternalOrder:
         time_in_force=None if row["time_in_force"] is None else TimeInForce(row["time_in_force"]),
         status=ExternalStatus(row["status"]),
         filled_quantity=row["filled_quantity"],
+        filled_value=row["filled_value"],
         accepted_at=row["accepted_at"],
     )
 

@@ -21,18 +21,19 @@ select action_id from action_states
 where organization_id = :organization_id and account_id = :account_id and action_id = any(:action_ids::uuid[])
     and state = 'SKIPPED';
 
--- name: save_external_order(organization_id, account_id, broker_order_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, status, filled_quantity, accepted_at)!
+-- name: save_external_order(organization_id, account_id, broker_order_id, client_order_id, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, status, filled_quantity, filled_value, accepted_at)!
 insert into external_orders as e (
     organization_id, account_id, broker_order_id, client_order_id, symbol, order_side, order_type, quantity, limit_price,
-    stop_price, time_in_force, status, filled_quantity, accepted_at, found_at, updated_at
+    stop_price, time_in_force, status, filled_quantity, filled_value, accepted_at, found_at, updated_at
 ) values (
     :organization_id, :account_id, :broker_order_id, :client_order_id, :symbol, :order_side, :order_type, :quantity,
-    :limit_price, :stop_price, :time_in_force, :status, :filled_quantity, :accepted_at, clock_timestamp(), clock_timestamp()
+    :limit_price, :stop_price, :time_in_force, :status, :filled_quantity, :filled_value, :accepted_at,
+    clock_timestamp(), clock_timestamp()
 )
 on conflict (account_id, broker_order_id) do update
 set quantity = excluded.quantity, limit_price = excluded.limit_price, stop_price = excluded.stop_price,
     time_in_force = excluded.time_in_force, status = excluded.status, filled_quantity = excluded.filled_quantity,
-    updated_at = excluded.updated_at;
+    filled_value = excluded.filled_value, updated_at = excluded.updated_at;
 
 -- name: external_orders_among(organization_id, account_id, broker_order_ids)
 select * from external_orders

@@ -53,6 +53,7 @@ EXECUTION: Final = (
     "x_execution_id",
     "x_quantity",
     "x_price",
+    "x_fee",
     "x_executed_at",
 )
 EVENT: Final = (
@@ -158,7 +159,7 @@ def _array_literal(values: Sequence[str]) -> str:
 def _execution_rows(units: Sequence[Unit]) -> Iterable[tuple[Any, ...]]:
     for place, unit in enumerate(units, 1):
         for fill in unit.executions:
-            yield place, fill.execution_id, fill.quantity, fill.price, fill.executed_at
+            yield place, fill.execution_id, fill.quantity, fill.price, fill.fee, fill.executed_at
 
 
 def _event_rows(units: Sequence[Unit]) -> Iterable[tuple[Any, ...]]:

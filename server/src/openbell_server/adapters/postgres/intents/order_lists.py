@@ -128,6 +128,7 @@ def _execution(row: asyncpg.Record) -> ListedExecution:
         recorded_at=row["recorded_at"],
         quantity=row["quantity"],
         price=row["price"],
+        fee=row["reported_fee"] if row["fee"] is None else row["fee"],
         changed_at=row["changed_at"],
     )
 

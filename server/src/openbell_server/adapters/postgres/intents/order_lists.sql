@@ -39,20 +39,25 @@ cross join lateral (
     offset 0
 ) o
 left join lateral (
-    select c.quantity, c.price, c.recorded_at as changed_at from execution_changes c
+    select c.quantity, c.price, c.recorded_at as changed_at, (
+        select f.fee from execution_changes f
+        where f.account_id = c.account_id and f.execution_id = c.execution_id and f.fee is not null
+        order by f.revision desc limit 1
+    ) as fee
+    from execution_changes c
     where c.account_id = e.account_id and c.execution_id = e.execution_id
     order by c.revision desc limit 1
 ) c on true
 order by e.recorded_at {direction}, e.execution_id {direction}
 
 -- part: position_change
-select p.change_no as number, p.symbol, p.cause, p.intent_id, p.change, p.quantity, p.changed_at
+select p.change_no as number, p.symbol, p.cause, p.intent_id, p.change, p.quantity, p.value, p.average_price, p.changed_at
 from position_changes p
 where p.organization_id = :organization_id and p.account_id = :account_id and p.change_no {after} :beyond_number
 
 -- part: execution
 e.organization_id, e.account_id, e.execution_id, e.order_id, e.quantity as reported_quantity,
-        e.price as reported_price, e.executed_at, e.recorded_at
+        e.price as reported_price, e.fee as reported_fee, e.executed_at, e.recorded_at
 
 -- name: orders_of_organization(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, row_limit)
 -- By the intents' ids, which increase with time. At most looked_at_max intents are read, whether they match or not.

@@ -12,6 +12,7 @@ _FEATURES: Final = (
     "execution",
     "executors",
     "events",
+    "money",
     "operators",
     "statistics",
     "accept_create",

@@ -9,11 +9,13 @@ from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from openbell_server.application.events.event_json import moment_text
-from openbell_server.application.intents.ports import Execution, ListedOrder, ListedPosition, RecordedAction
+from openbell_server.application.intents.ports import Execution, ListedOrder, RecordedAction
+from openbell_server.application.money.read_positions import ValuedPosition
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.access.credentials import NOT_READY
 from openbell_server.domain.identifiers import IntentId, Symbol, client_order_id
 from openbell_server.domain.markets.calendars import Market, Session
+from openbell_server.domain.money.balances import StoredBalances
 from openbell_server.domain.orders.action_lifecycle import Reason
 from openbell_server.domain.orders.intents import plain
 from openbell_server.domain.orders.order_aggregate import Certainty, CloseReason, Order, Pending, Standing, status
@@ -163,35 +165,39 @@ def asset_body(symbol: Symbol) -> Json:
     }
 
 
-def position_body(position: ListedPosition) -> Json:
-    """The platform knows quantities; what a position cost and is worth only the broker knows."""
+def position_body(position: ValuedPosition) -> Json:
     quantity = format(position.quantity, "f")
+    money = {
+        "market_value": plain(position.market_value),
+        "current_price": plain(position.market_price),
+        "unrealized_pl": plain(position.unrealized),
+    }
+    costs = {"avg_entry_price": plain(position.average_cost), "cost_basis": plain(position.cost)}
     return {
         "asset_id": str(asset_id(position.symbol)),
         "symbol": position.symbol,
         "exchange": "",
         "asset_class": "us_equity",
-        "avg_entry_price": "0",
         "qty": quantity,
         "qty_available": quantity,
         "side": "long" if position.quantity > Decimal(0) else "short",
-        "cost_basis": "0",
-        "market_value": None,
-        "current_price": None,
-        "openbell": {"unknown": ["avg_entry_price", "cost_basis", "market_value", "current_price", "qty_available"]},
+        **money,
+        # The format has no null here.
+        **{name: "0" if value is None else value for name, value in costs.items()},
+        "openbell": {
+            "unknown": ["qty_available", *(name for name, value in (costs | money).items() if value is None)],
+        },
     }
 
 
-def account_body(account: TradingAccount) -> Json:
+def account_body(account: TradingAccount, stored: StoredBalances | None) -> Json:
+    money = _money(stored)
     is_blocked = account.disabled or account.organization_disabled or account.credential_status in NOT_READY
     return {
         "id": str(account.id),
         "account_number": str(account.id),
         "status": "ACCOUNT_CLOSED" if account.closed else "ACTIVE",
-        "currency": None,
-        "cash": None,
-        "buying_power": None,
-        "equity": None,
+        **money,
         "trading_blocked": is_blocked or account.closed,
         "account_blocked": account.disabled or account.organization_disabled,
         "transfers_blocked": True,
@@ -200,8 +206,24 @@ def account_body(account: TradingAccount) -> Json:
             "name": account.name,
             "broker": account.broker,
             "environment": account.environment.value,
-            "unknown": ["currency", "cash", "buying_power", "equity"],
+            "balances_as_of": None if stored is None else moment_text(stored.balances.as_of),
+            "unknown": [name for name, value in money.items() if value is None],
         },
+    }
+
+
+def _money(stored: StoredBalances | None) -> dict[str, str | None]:
+    """As the broker reported it last."""
+    if stored is None:
+        return dict.fromkeys(("currency", "cash", "buying_power", "equity", "initial_margin", "maintenance_margin"))
+    found = stored.balances
+    return {
+        "currency": found.currency,
+        "cash": plain(found.cash),
+        "buying_power": plain(found.buying_power),
+        "equity": plain(found.equity),
+        "initial_margin": plain(found.initial_margin),
+        "maintenance_margin": plain(found.maintenance_margin),
     }
 
 

@@ -14,6 +14,8 @@ from openbell_server.application.intents.ports import ActionFilter, ListedOrder,
 from openbell_server.application.intents.read_intents import ReadIntents
 from openbell_server.application.intents.read_orders import ReadOrders
 from openbell_server.application.intents.submit_intent import SubmitIntent, Submitted, UnknownAccount
+from openbell_server.application.money.read_balances import ReadBalances
+from openbell_server.application.money.read_positions import ReadPositions
 from openbell_server.application.paging import ListOrder
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.access.authorization import Operation
@@ -21,6 +23,7 @@ from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, IntentId
 from openbell_server.domain.markets.calendars import MarketCalendars
+from openbell_server.domain.money.profit import CostMethod
 from openbell_server.domain.orders.intents import CancelIntent, CommandRequest
 from openbell_server.transport.rest.alpaca.bodies import (
     account_body,
@@ -54,6 +57,8 @@ class AlpacaUse:
     submit: SubmitIntent
     intents: ReadIntents
     orders: ReadOrders
+    positions: ReadPositions
+    balances: ReadBalances
     calendars: MarketCalendars
 
     async def command(self, request: AnyRequest, *, is_cancel: bool) -> tuple[Principal, AccountId]:
@@ -184,17 +189,16 @@ def _order_routes(use: AlpacaUse) -> list[Any]:
 def _account_routes(use: AlpacaUse) -> list[Any]:
     @get("/account")
     async def show_account(request: AnyRequest) -> Json:
-        caller, account_id = await use.reader(request)
-        return account_body(await find_account(use.accounts, caller, Operation.READ_INTENTS, account_id))
+        return account_body(*await use.balances(*await use.reader(request)))
 
     @get("/positions")
     async def list_positions(request: AnyRequest) -> list[Json]:
-        held = await use.orders.positions(*await use.reader(request))
+        held = await use.positions(*await use.reader(request), CostMethod.AVERAGE)
         return [position_body(each) for each in held.positions if each.quantity]
 
     @get("/positions/{symbol:str}")
     async def show_position(request: AnyRequest, symbol: FromPath[str]) -> Json:
-        held = await use.orders.positions(*await use.reader(request))
+        held = await use.positions(*await use.reader(request), CostMethod.AVERAGE)
         for each in held.positions:
             if each.quantity and each.symbol == symbol.upper():
                 return position_body(each)

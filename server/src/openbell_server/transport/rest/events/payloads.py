@@ -83,6 +83,20 @@ class PositionAdjustedBody(Struct, frozen=True):
     before: str
     after: str
     cause: PositionCause
+    # The broker's, of the whole position; absent if unknown.
+    average_price: str | UnsetType = UNSET
+
+
+class BalancesChangedBody(Struct, frozen=True):
+    """The account's balances when its cash changed, and the first ones; without the amounts that are unknown."""
+
+    currency: str
+    as_of: Moment
+    cash: str | UnsetType = UNSET
+    equity: str | UnsetType = UNSET
+    buying_power: str | UnsetType = UNSET
+    initial_margin: str | UnsetType = UNSET
+    maintenance_margin: str | UnsetType = UNSET
 
 
 class BrokerTradeBody(Struct, frozen=True):
@@ -102,6 +116,7 @@ class BrokerTradeBody(Struct, frozen=True):
     position: str
     broker_order_ids: list[str] | UnsetType = UNSET
     client_reference_id: str | UnsetType = UNSET
+    # In the quote currency, negative if it is a rebate.
     fee: str | UnsetType = UNSET
 
 

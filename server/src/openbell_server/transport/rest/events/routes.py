@@ -19,6 +19,7 @@ from openbell_server.http_protocol import delay_response
 from openbell_server.transport.rest.entry import AnyRequest, Enter, credential_of, end_read, organization_header_of
 from openbell_server.transport.rest.events.payloads import (
     AccountChangedBody,
+    BalancesChangedBody,
     BrokerOrderBody,
     BrokerTradeBody,
     ControlChangedBody,
@@ -64,6 +65,7 @@ class EventBody(Struct, frozen=True, kw_only=True):
     broker_trade: BrokerTradeBody | UnsetType = UNSET
     control_changed: ControlChangedBody | UnsetType = UNSET
     intent_refused: IntentRefusedBody | UnsetType = UNSET
+    balances_changed: BalancesChangedBody | UnsetType = UNSET
 
 
 class GapBody(Struct, frozen=True):

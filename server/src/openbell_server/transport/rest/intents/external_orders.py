@@ -32,6 +32,8 @@ class ExternalOrderBody(Struct, frozen=True):
     limit_price: str | UnsetType = UNSET
     stop_price: str | UnsetType = UNSET
     time_in_force: TimeInForce | UnsetType = UNSET
+    # Rounded to 10 decimals if 18 are not enough; absent if unknown.
+    average_price: str | UnsetType = UNSET
 
 
 class ExternalOrderPageBody(PageOf[ExternalOrderBody], frozen=True):

@@ -1,4 +1,4 @@
-"""The routes of current orders, executions and positions."""
+"""The routes of current orders, executions and changes of positions."""
 
 from uuid import UUID
 
@@ -6,8 +6,8 @@ from litestar import Router, get
 from litestar.params import FromPath
 from msgspec import UNSET, Struct, UnsetType
 
-from openbell_server.application.intents.ports import ListedExecution, ListedOrder, ListedPositions
-from openbell_server.application.intents.read_orders import POSITIONS_MAX, ReadOrders
+from openbell_server.application.intents.ports import ListedExecution, ListedOrder
+from openbell_server.application.intents.read_orders import ReadOrders
 from openbell_server.domain.access.authorization import Operation
 from openbell_server.domain.identifiers import AccountId, client_order_id
 from openbell_server.domain.orders.order_aggregate import Certainty, Pending, status
@@ -66,6 +66,8 @@ class ExecutionRowBody(Struct, frozen=True):
     price: str
     executed_at: Moment
     recorded_at: Moment
+    # In the quote currency, negative if it is a rebate; absent if the broker does not report it.
+    fee: str | UnsetType = UNSET
     # Only if the broker busted or corrected it: the first reported values, and the time of the change.
     reported_quantity: str | UnsetType = UNSET
     reported_price: str | UnsetType = UNSET
@@ -74,23 +76,6 @@ class ExecutionRowBody(Struct, frozen=True):
 
 class ExecutionPageBody(PageOf[ExecutionRowBody], frozen=True):
     """A page of executions."""
-
-
-class PositionBody(Struct, frozen=True):
-    """The account's position in a symbol; negative if it is short."""
-
-    symbol: str
-    quantity: str
-    updated_at: Moment
-
-
-class PositionsBody(PageOf[PositionBody], frozen=True, kw_only=True):
-    """All positions of the account, as of the event account_seq."""
-
-    account_seq: int
-    source: str
-    complete: bool
-    as_of: Moment | UnsetType = UNSET
 
 
 class PositionChangeBody(Struct, frozen=True):
@@ -103,6 +88,10 @@ class PositionChangeBody(Struct, frozen=True):
     changed_at: Moment
     # Of an execution.
     intent_id: UUID | UnsetType = UNSET
+    # Of an external order: quantity multiplied by price of its fills, negative for sells; absent if unknown.
+    value: str | UnsetType = UNSET
+    # Of OPENING and UNEXPLAINED: the broker's, of the whole position after the change; absent if unknown.
+    average_price: str | UnsetType = UNSET
 
 
 class PositionChangePageBody(PageOf[PositionChangeBody], frozen=True):
@@ -122,11 +111,6 @@ def order_routes(enter: Enter, read: ReadOrders) -> Router:
         page = await read.executions(caller, *page_of(request), execution_filter_of(request))
         return ExecutionPageBody([_execution(each) for each in page.executions], page.next_cursor)
 
-    @get("/v1/accounts/{account_id:uuid}/positions")
-    async def list_positions(request: AnyRequest, account_id: FromPath[UUID]) -> PositionsBody:
-        caller = await enter(request, Operation.READ_INTENTS)
-        return _positions(await read.positions(caller, AccountId(account_id)))
-
     @get("/v1/accounts/{account_id:uuid}/positions/changes")
     async def list_position_changes(request: AnyRequest, account_id: FromPath[UUID]) -> PositionChangePageBody:
         caller = await enter(request, Operation.READ_INTENTS)
@@ -136,7 +120,7 @@ def order_routes(enter: Enter, read: ReadOrders) -> Router:
         rows = [body_from(PositionChangeBody, each) for each in page.rows]
         return PositionChangePageBody(rows, page.next_cursor, page.last_cursor)
 
-    return Router("/", route_handlers=[list_orders, list_executions, list_positions, list_position_changes])
+    return Router("/", route_handlers=[list_orders, list_executions, list_position_changes])
 
 
 def _order(listed: ListedOrder) -> OrderBody:
@@ -170,15 +154,4 @@ def _execution(listed: ListedExecution) -> ExecutionRowBody:
         price=listed.reported_price if price is None else price,
         reported_quantity=None if now is None else listed.reported_quantity,
         reported_price=None if now is None else listed.reported_price,
-    )
-
-
-def _positions(held: ListedPositions) -> PositionsBody:
-    shown = held.positions[:POSITIONS_MAX]
-    return PositionsBody(
-        data=[PositionBody(each.symbol, format(each.quantity, "f"), each.updated_at) for each in shown],
-        account_seq=held.event_no,
-        source="EXECUTIONS" if held.as_of is None else "BROKER",
-        complete=len(shown) == len(held.positions),
-        as_of=held.as_of or UNSET,
     )

@@ -7,6 +7,7 @@ from openbell_server.transport.rest.openapi.operation import Described
 from openbell_server.transport.rest.openapi.operations.accounts import ACCOUNT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.audit import AUDIT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.backtest import BACKTEST_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.balances import BALANCE_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.brokers import BROKER_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.calendars import CALENDAR_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.callers import (
@@ -20,6 +21,7 @@ from openbell_server.transport.rest.openapi.operations.events import EVENT_OPERA
 from openbell_server.transport.rest.openapi.operations.fault_plans import FAULT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.halts import HALT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.intents import INTENT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.money import MONEY_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.orders import ORDER_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.receipts import RECEIPT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.reference_prices import REFERENCE_OPERATIONS
@@ -45,6 +47,7 @@ _BY_TAG: Final[dict[str, tuple[Described, ...]]] = {
     "Broker credentials": CREDENTIAL_OPERATIONS,
     "Intents": INTENT_OPERATIONS,
     "Orders": ORDER_OPERATIONS,
+    "Money": (*MONEY_OPERATIONS, *BALANCE_OPERATIONS),
     "Events": EVENT_OPERATIONS,
     "Receipts": RECEIPT_OPERATIONS,
     "Controls": (
@@ -72,7 +75,8 @@ TAGS: Final = {
     "Accounts": "The trading accounts of an organization. A change also applies to commands that are not sent yet.",
     "Broker credentials": "The credential of an account at its broker. Secrets can be written but never read.",
     "Intents": "Commands that you submit. Each is recorded as an action and sent to the broker once.",
-    "Orders": "Current orders, executions and positions.",
+    "Orders": "Current orders, executions and changes of positions.",
+    "Money": "What an account has and holds, what that cost and is worth, and what its trades brought.",
     "Events": "Everything that happens on an account, numbered without gaps.",
     "Receipts": "Why a command was accepted or refused, rule by rule, and the hash chains that prove it.",
     "Controls": "Rules for an organization, an account, a symbol on an account or an API key. They are always "

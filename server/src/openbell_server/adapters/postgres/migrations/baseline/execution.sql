@@ -208,6 +208,8 @@ create table executions (
     order_id uuid not null,
     quantity numeric not null check (quantity > 0),
     price numeric not null check (price > 0),
+    -- In the quote currency of the instrument, negative if it is a rebate; null if the broker does not report fees.
+    fee numeric,
     executed_at timestamptz not null,
     recorded_at timestamptz not null,
     -- No foreign key: its check is a statement of its own for each row. work_tick takes the order from its unit; others are
@@ -239,6 +241,8 @@ create table execution_changes (
     order_id uuid not null,
     quantity numeric not null check (quantity >= 0),
     price numeric not null check (price >= 0),
+    -- Null: the fee stays.
+    fee numeric,
     recorded_at timestamptz not null,
     primary key (account_id, execution_id, revision),
     foreign key (organization_id, account_id, order_id) references orders
@@ -275,6 +279,10 @@ create table position_changes (
     intent_id uuid check ((intent_id is not null) = (cause = 'EXECUTION')),
     change numeric not null check (change <> 0),
     quantity numeric not null,
+    -- Of the fills of an external order, negative for sells; null: unknown.
+    value numeric check (value is null or cause = 'EXTERNAL_ORDER'),
+    -- The broker's, of the whole position after it was adopted; null: unknown.
+    average_price numeric check (average_price is null or cause in ('OPENING', 'UNEXPLAINED')),
     changed_at timestamptz not null,
     -- No foreign key: the policy own_account does the same for everybody but work_tick.
     primary key (account_id, change_no)
@@ -303,6 +311,8 @@ create table external_orders (
     time_in_force text,
     status text not null,
     filled_quantity numeric not null,
+    -- Quantity multiplied by price, of all fills; null: unknown.
+    filled_value numeric,
     accepted_at timestamptz not null,
     found_at timestamptz not null,
     updated_at timestamptz not null,

@@ -66,7 +66,8 @@ create function work_tick(
     u_broker_order_ids text[],
     -- By how much the unit changes the position in its symbol; null if it has no executions.
     u_symbol text[], u_change numeric[],
-    x_unit integer[], x_execution_id text[], x_quantity numeric[], x_price numeric[], x_executed_at timestamptz[],
+    x_unit integer[], x_execution_id text[], x_quantity numeric[], x_price numeric[], x_fee numeric[],
+    x_executed_at timestamptz[],
     -- The events of the units in their order. A trade has its position relative to the one after its unit, and its body
     -- ends where the position goes.
     e_unit integer[], e_kind smallint[], e_seq integer[], e_body text[], e_position numeric[],
@@ -203,12 +204,12 @@ begin
             returning o.order_id
         ), executed as (
             insert into executions (
-                organization_id, account_id, execution_id, order_id, quantity, price, executed_at, recorded_at
+                organization_id, account_id, execution_id, order_id, quantity, price, fee, executed_at, recorded_at
             )
             select u_organization_id[x.unit], u_account_id[x.unit], x.execution_id, u_intent_id[x.unit], x.quantity, x.price,
-                x.executed_at, v_now
-            from unnest(x_unit, x_execution_id, x_quantity, x_price, x_executed_at)
-                x (unit, execution_id, quantity, price, executed_at)
+                x.fee, x.executed_at, v_now
+            from unnest(x_unit, x_execution_id, x_quantity, x_price, x_fee, x_executed_at)
+                x (unit, execution_id, quantity, price, fee, executed_at)
             where v_status[x.unit] = 'WRITTEN'
         ), moved as materialized (
             select u.organization_id, u.account_id, u.intent_id, u.symbol, u.change, u.ord,

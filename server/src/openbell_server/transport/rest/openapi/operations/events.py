@@ -22,7 +22,9 @@ _PAGE: Final = EventPageBody(
             resume_token=_TOKEN,
             type="POSITION_ADJUSTED",
             occurred_at="2026-01-05T14:30:00.250Z",
-            position_adjusted=PositionAdjustedBody("AAPL", before="0", after="25", cause=PositionCause.OPENING),
+            position_adjusted=PositionAdjustedBody(
+                "AAPL", before="0", after="25", cause=PositionCause.OPENING, average_price="187.45"
+            ),
         )
     ],
     oldest_seq=42,

@@ -89,6 +89,7 @@ _EXTERNAL: Final = ExternalOrderPageBody(
             quantity="25",
             limit_price="191.20",
             time_in_force=TimeInForce.DAY,
+            average_price="191.24",
         )
     ],
     None,

@@ -1,4 +1,4 @@
-"""OpenAPI rows of orders, executions and positions."""
+"""OpenAPI rows of orders, executions and changes of positions."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -21,10 +21,8 @@ from openbell_server.transport.rest.intents.orders import (
     ExecutionRowBody,
     OrderBody,
     OrderPageBody,
-    PositionBody,
     PositionChangeBody,
     PositionChangePageBody,
-    PositionsBody,
 )
 from openbell_server.transport.rest.intents.overview import AccountOverviewBody, OverviewPageBody
 from openbell_server.transport.rest.openapi.operation import (
@@ -74,18 +72,13 @@ _EXECUTION: Final = ExecutionRowBody(
     price="187.45",
     executed_at=_OPEN,
     recorded_at=_OPEN,
+    fee="0.004",
     reported_quantity="4",
     reported_price="187.54",
     changed_at=_OPEN,
 )
-_POSITIONS: Final = PositionsBody(
-    data=[PositionBody("AAPL", "4", _OPEN), PositionBody("TSLA", "-20", _OPEN)],
-    account_seq=1207,
-    source="BROKER",
-    complete=True,
-    as_of=_OPEN,
-)
 _CHANGE: Final = PositionChangeBody("AAPL", PositionCause.EXECUTION, "4", "4", _OPEN, _INTENT_ID)
+_SALE: Final = PositionChangeBody("AAPL", PositionCause.EXTERNAL_ORDER, "-1", "3", _OPEN, value="-187.5")
 _OVERVIEW: Final = AccountOverviewBody(
     account_id=_ACCOUNT_ID,
     name="Momentum",
@@ -97,7 +90,7 @@ _OVERVIEW: Final = AccountOverviewBody(
     executions_last_minute=4,
     oldest_queued_at=_OPEN,
 )
-_SYMBOL: Final = Parameter(
+SYMBOL: Final = Parameter(
     name="symbol",
     description="Only this symbol, in any spelling that its broker accepts.",
     schema={"type": "string", "pattern": SYMBOL_PATTERN},
@@ -130,7 +123,7 @@ ORDER_OPERATIONS: Final = (
                 schema={"type": "string", "enum": list(Certainty)},
                 example="CONFIRMED",
             ),
-            _SYMBOL,
+            SYMBOL,
             Parameter(
                 name="order_side",
                 description="Only orders of this side.",
@@ -170,7 +163,7 @@ ORDER_OPERATIONS: Final = (
         parameters=(
             ACCOUNT_FILTER,
             OF_INTENT,
-            _SYMBOL,
+            SYMBOL,
             moment("since", "Only executions recorded at this time or later", "2026-01-05T14:30:00Z"),
             moment("until", "Only executions recorded before this time", "2036-01-05T21:00:00Z"),
             ORDER,
@@ -190,24 +183,17 @@ ORDER_OPERATIONS: Final = (
         parameters=(NEXT_CURSOR, LIMIT),
     ),
     Described(
-        path="/v1/accounts/{account_id}/positions",
-        operation_id="listPositions",
-        summary="List positions",
-        description="All positions of the account as of the event account_seq. source is BROKER if the broker's own "
-        "positions were taken over at as_of and executions were added since, EXECUTIONS if they never were.",
-        operation=Operation.READ_INTENTS,
-        answer_example=_POSITIONS,
-    ),
-    Described(
         path="/v1/accounts/{account_id}/positions/changes",
         operation_id="listPositionChanges",
         summary="List changes of positions",
         description="Each change of the account's positions with the position after it, in the order of the changes. "
         "cause is EXECUTION for an execution of an intent, its bust or its correction; EXTERNAL_ORDER for a fill of an "
         "order that was not submitted here; OPENING for what the account held before its first reconciliation; "
-        "UNEXPLAINED where the broker's position differed for another reason.",
+        "UNEXPLAINED where the broker's position differed for another reason. value is quantity multiplied by price of "
+        "the fills of an external order, negative for sells; average_price is the broker's average price of the whole "
+        "position after OPENING or UNEXPLAINED; each is absent if it is not known.",
         operation=Operation.READ_INTENTS,
-        answer_example=PositionChangePageBody([_CHANGE], None, "AAAAAAAAACpTb3B1YmJsaWNfa2V"),
-        parameters=(_SYMBOL, ORDER, NEXT_CURSOR, LIMIT),
+        answer_example=PositionChangePageBody([_CHANGE, _SALE], None, "AAAAAAAAACpTb3B1YmJsaWNfa2V"),
+        parameters=(SYMBOL, ORDER, NEXT_CURSOR, LIMIT),
     ),
 )

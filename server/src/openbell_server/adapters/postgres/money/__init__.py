@@ -1,0 +1,1 @@
+"""Stores of books, profit and balances."""

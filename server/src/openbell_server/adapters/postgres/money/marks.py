@@ -1,0 +1,40 @@
+"""Reads what the symbols of an account are worth."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from decimal import Decimal
+
+from openbell_server.adapters.postgres import named_queries
+from openbell_server.adapters.postgres.connection import PostgresStore, transaction
+from openbell_server.adapters.postgres.controls.markets import read_instruments, read_prices
+from openbell_server.application.money.ports import Mark
+from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.identifiers import Symbol
+
+_queries = named_queries.load("markets")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresMarks(PostgresStore):
+    """Implements MarkStore."""
+
+    async def read_marks(self, account: TradingAccount, symbols: Collection[Symbol]) -> dict[Symbol, Mark]:
+        if not symbols:
+            return {}
+        organization_id = account.organization_id
+        async with transaction(self.pool, self.role, organization_id) as connection:
+            prices = await read_prices(connection, organization_id, account.broker, symbols)
+            instruments = await read_instruments(connection, organization_id, account.broker, symbols)
+            await _queries.want_symbols(
+                connection, organization_id=organization_id, account_id=account.id, symbols=sorted(symbols)
+            )
+        marks = {}
+        for symbol in symbols:
+            price, instrument = prices.get(symbol), instruments.get(symbol)
+            marks[symbol] = Mark(
+                currency=None if instrument is None else instrument.quote_currency,
+                multiplier=Decimal(1) if instrument is None else instrument.multiplier,
+                price=None if price is None else price.price,
+                as_of=None if price is None else price.as_of,
+            )
+        return marks

@@ -1,0 +1,1 @@
+"""Use cases of money: books of positions, profit and balances."""

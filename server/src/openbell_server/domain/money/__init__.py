@@ -1,0 +1,1 @@
+"""Balances, cost and profit."""

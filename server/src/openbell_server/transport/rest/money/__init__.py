@@ -1,0 +1,1 @@
+"""Routes of positions, profit and balances."""
