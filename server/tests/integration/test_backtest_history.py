@@ -35,13 +35,13 @@ async def harness(pool: Pool) -> Harness:
     return harness
 
 
-def asking(symbol: str, side: OrderSide = OrderSide.BUY) -> CommandFacts:
+def asking(symbol: str, side: OrderSide = OrderSide.BUY, limit: Decimal | None = None) -> CommandFacts:
     return CommandFacts(
         action_type=ActionType.CREATE,
         symbol=Symbol(symbol),
         order_side=side,
         order_type=OrderType.LIMIT,
-        terms=Terms(quantity=Decimal(1), time_in_force=TimeInForce.DAY),
+        terms=Terms(quantity=Decimal(1), limit_price=limit, time_in_force=TimeInForce.DAY),
         environment=Environment.PAPER,
     )
 
@@ -62,7 +62,7 @@ async def replayed(
     return state, commands
 
 
-async def truth(harness: Harness, symbol: str, side: OrderSide) -> Exposure:
+async def truth(harness: Harness, symbol: str, side: OrderSide, limit: Decimal | None = None) -> Exposure:
     """What the tables have now."""
     row = await harness.pool.fetchrow(
         """
@@ -82,7 +82,22 @@ async def truth(harness: Harness, symbol: str, side: OrderSide) -> Exposure:
         side,
     )
     assert row is not None
+    others = [
+        other["limit_price"]
+        for other in await harness.pool.fetch(
+            """
+            select symbol, order_side, limit_price from orders where standing <> 'CLOSED'
+            union all
+            select symbol, order_side, limit_price from external_orders where status = 'WORKING'
+            """
+        )
+        if other["symbol"] == symbol and (other["order_side"] == "BUY") is not (side is OrderSide.BUY)
+    ]
+    sign = 1 if side is OrderSide.BUY else -1
+    nearest = None if None in others else min(others, key=lambda price: sign * price, default=None)
     return Exposure(
+        matching_orders=sum(limit is None or other is None or sign * other <= sign * limit for other in others),
+        matching_price=nearest,
         position=row["position"],
         position_as_of=FOREVER,
         working_buys=row["buys"],
@@ -102,7 +117,9 @@ async def _history(harness: Harness, steps: int, seed: int) -> list[datetime]:
         moments.append(await harness.pool.fetchval("select clock_timestamp()"))
         if len(working) < 2 or chance.random() < 0.4:
             side = chance.choice((OrderSide.BUY, OrderSide.SELL, OrderSide.SELL_SHORT))
-            command = replace(a_limit_create(), symbol=Symbol(chance.choice(SYMBOLS)), order_side=side)
+            create = a_limit_create()
+            spec = replace(create.spec, limit_price=Decimal(chance.randrange(90, 110)))
+            command = replace(create, symbol=Symbol(chance.choice(SYMBOLS)), order_side=side, spec=spec)
             intent = await harness.accept(command)
             (door,) = await harness.work()
             working[intent] = client_order_id(door.action.order_action_id), command.spec.quantity, []
@@ -137,8 +154,9 @@ async def test_a_replay_from_any_moment_ends_as_the_tables_stand(harness: Harnes
         state, _ = await replayed(harness, since)
         for symbol in SYMBOLS:
             for side in OrderSide:
-                found = state.exposure(asking(symbol, side), None, FOREVER)
-                assert found == await truth(harness, symbol, side), since
+                for limit in (None, Decimal(95), Decimal(101)):
+                    found = state.exposure(asking(symbol, side, limit), None, FOREVER)
+                    assert found == await truth(harness, symbol, side, limit), since
 
 
 async def test_positions_that_the_broker_never_told_are_unknown(harness: Harness) -> None:
@@ -151,13 +169,17 @@ async def test_positions_that_the_broker_never_told_are_unknown(harness: Harness
 async def test_orders_that_are_not_ours_count_from_when_they_were_found(harness: Harness) -> None:
     before: datetime = await harness.pool.fetchval("select clock_timestamp()")
     report = described(a_report(ReportStatus.WORKING, [an_execution(1, 4)]), "external-1")
-    report = replace(report, client_order_id=None, terms=Terms(quantity=Decimal(10), time_in_force=TimeInForce.DAY))
+    terms = Terms(quantity=Decimal(10), limit_price=Decimal(101), time_in_force=TimeInForce.DAY)
+    report = replace(report, client_order_id=None, terms=terms)
     harness.broker.book["external-1"] = report
     await harness.reconcile(deep=True)
     between: datetime = await harness.pool.fetchval("select clock_timestamp()")
     for since in (before, between):
         state, _ = await replayed(harness, since)
         assert state.exposure(asking("AAPL"), None, FOREVER) == await truth(harness, "AAPL", OrderSide.BUY)
+        asked, limit = asking("AAPL", OrderSide.SELL, Decimal(101)), Decimal(101)
+        found = state.exposure(asked, None, FOREVER)
+        assert (found, found.matching_orders) == (await truth(harness, "AAPL", OrderSide.SELL, limit), 1)
     filled = replace(a_report(ReportStatus.FILLED, [an_execution(1, 4), an_execution(2, 6)]), client_order_id=None)
     harness.broker.book["external-1"] = replace(report, status=filled.status, filled_quantity=filled.filled_quantity)
     await harness.reconcile(deep=True)

@@ -28,6 +28,7 @@ from openbell_server.domain.controls.evaluate import (
 )
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
 from openbell_server.domain.controls.findings import Finding, Mode, RuleResult, Scope, Verdict
+from openbell_server.domain.controls.kinds.exposure import SELF_MATCH
 from openbell_server.domain.controls.kinds.increments import LOT, TICK
 from openbell_server.domain.controls.kinds.prices import NOTIONAL_MAX, PRICE_COLLAR, Collar
 from openbell_server.domain.controls.kinds.repeats import DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX, RATE_ORDERS, SubmitRate
@@ -190,13 +191,13 @@ class Replay:
         if order is None:
             return asked
         terms, filled_quantity = order
-        position = self._state.exposure(asked, command.intent_id, command.judged_at).position
+        position = self._state.exposure(asked, command.intent_id, command.judged_at, matches=False).position
         return with_position(replace(asked, before=terms, filled_quantity=filled_quantity), position)
 
     def _judge(
         self, command: RecordedCommand, asked: CommandFacts, rules: Sequence[Rule], rates: Sequence[Rule]
     ) -> None:
-        results = evaluate_rules(rules, self._book, asked, self._facts(command, asked, rates))
+        results = evaluate_rules(rules, self._book, asked, self._facts(command, asked, rules, rates))
         unsure = {
             (rule.code, rule.scope)
             for rule in rules
@@ -219,16 +220,19 @@ class Replay:
                 self._line(finding, asked).would_refuse += 1
         self._record(command, results, is_refused=is_refused, is_undecided=is_undecided and not is_refused)
 
-    def _facts(self, command: RecordedCommand, asked: CommandFacts, rates: Sequence[Rule]) -> Facts:
+    def _facts(
+        self, command: RecordedCommand, asked: CommandFacts, rules: Sequence[Rule], rates: Sequence[Rule]
+    ) -> Facts:
         recalled, now = command.recalled, command.judged_at
         # The order's own quantity must not count against its replace, and without an intent it cannot be subtracted.
         is_nameless = asked.action_type is ActionType.REPLACE and command.intent_id is None
+        matches = any(rule.code == SELF_MATCH.code for rule in rules)
         return Facts(
             now=now,
             price=recalled.price,
             instrument=recalled.instrument,
             rates_of_exchange=recalled.rates_of_exchange,
-            exposure=None if is_nameless else self._state.exposure(asked, command.intent_id, now),
+            exposure=None if is_nameless else self._state.exposure(asked, command.intent_id, now, matches=matches),
             calendars=self._calendars,
             equal_orders=self._state.equal_orders(asked),
             judged={(rule.scope, rule.subject): self._times(rule, now) for rule in rates},

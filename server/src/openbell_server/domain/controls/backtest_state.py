@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Final
 
 from openbell_server.domain.controls.facts import CommandFacts, Exposure
+from openbell_server.domain.controls.kinds.exposure import could_trade
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import EXACT, OrderSide, Terms
@@ -54,15 +55,25 @@ class _Order:
     terms: Terms
     filled_quantity: Decimal
     is_open: bool = True
-    # Quantities of replaces that the broker may still accept, by their seq.
-    replaces: dict[int, Decimal] = field(default_factory=dict)
+    # Quantities and limit prices of replaces that the broker may still accept, by their seq.
+    replaces: dict[int, tuple[Decimal, Decimal | None]] = field(default_factory=dict)
 
     @property
     def working(self) -> Decimal:
         if not self.is_open:
             return _NONE
-        most = max(self.terms.quantity, *self.replaces.values()) if self.replaces else self.terms.quantity
+        most = self.terms.quantity
+        if self.replaces:
+            most = max(most, *(quantity for quantity, _ in self.replaces.values()))
         return max(_NONE, EXACT.subtract(most, self.filled_quantity))
+
+    @property
+    def nearest_limit(self) -> Decimal | None:
+        """The limit that comes nearest to the other side, of the terms and of the replaces; None: there is no limit."""
+        limits = [limit for _, limit in self.replaces.values() if limit is not None]
+        if self.terms.limit_price is None or not limits:
+            return self.terms.limit_price
+        return max(self.terms.limit_price, *limits) if self.is_buy else min(self.terms.limit_price, *limits)
 
 
 @dataclass(slots=True)
@@ -70,6 +81,8 @@ class _Book:
     buys: Decimal = _NONE
     sells: Decimal = _NONE
     sides: dict[OrderSide, int] = field(default_factory=lambda: dict.fromkeys(OrderSide, 0))
+    # Open orders by their identity, those of BUY apart.
+    open: dict[bool, dict[int, _Order]] = field(default_factory=lambda: {True: {}, False: {}})
 
     @property
     def orders(self) -> int:
@@ -106,7 +119,7 @@ class RecordedState:
             self._add(intent_id, command.symbol, command.order_side, command.terms, _NONE)
             self._equal.setdefault(_likeness(command), deque(maxlen=_EQUAL_ORDERS_MAX)).appendleft(at)
         elif command.action_type is ActionType.REPLACE:
-            self.replacing(intent_id, seq, command.terms.quantity)
+            self.replacing(intent_id, seq, command.terms.quantity, command.terms.limit_price)
 
     def update(self, snapshot: OrderSnapshot) -> None:
         """Apply a snapshot; new fills move the position."""
@@ -121,12 +134,12 @@ class RecordedState:
         order.terms, order.filled_quantity, order.is_open = snapshot.terms, snapshot.filled_quantity, snapshot.is_open
         self._count(order, 1)
 
-    def replacing(self, intent_id: IntentId, seq: int, quantity: Decimal) -> None:
-        """Count a replace in flight: the order may become as large as it requests."""
+    def replacing(self, intent_id: IntentId, seq: int, quantity: Decimal, limit_price: Decimal | None) -> None:
+        """Count a replace in flight: the order may become as large as it requests, and get its price."""
         order = self._orders.get(intent_id)
         if order is not None:
             self._count(order, -1)
-            order.replaces[seq] = quantity
+            order.replaces[seq] = quantity, limit_price
             self._count(order, 1)
 
     def settled(self, settled: ReplaceSettled) -> None:
@@ -140,8 +153,10 @@ class RecordedState:
         if self._positions is not None:
             self._positions[symbol] = EXACT.add(self._positions.get(symbol, _NONE), change)
 
-    def exposure(self, command: CommandFacts, intent_id: IntentId | None, now: datetime) -> Exposure:
-        """The account's exposure, without the order that the command is about."""
+    def exposure(
+        self, command: CommandFacts, intent_id: IntentId | None, now: datetime, *, matches: bool = True
+    ) -> Exposure:
+        """The account's exposure, without the order that the command is about; on demand with what it could match."""
         book = self._books.get(command.symbol) or _Book()
         own = self._orders.get(intent_id) if intent_id is not None else None
         own = own if own is not None and own.is_open else None
@@ -150,6 +165,9 @@ class RecordedState:
         position = None
         if self._positions is not None and command.symbol not in self._unknown:
             position = self._positions.get(command.symbol, _NONE)
+        is_buy = command.order_side is OrderSide.BUY
+        limits = [order.nearest_limit for order in book.open[not is_buy].values()] if matches else []
+        limit = command.terms.limit_price
         return Exposure(
             position=position,
             position_as_of=None if position is None else now,
@@ -158,6 +176,8 @@ class RecordedState:
             open_orders=self._open - is_own,
             open_orders_of_symbol=book.orders - is_own,
             open_orders_of_side=book.sides[command.order_side] - is_own,
+            matching_orders=sum(could_trade(is_buy=is_buy, limit=limit, other_limit=other) for other in limits),
+            matching_price=_nearest(limits, is_buy=is_buy),
         )
 
     def equal_orders(self, command: CommandFacts) -> list[datetime]:
@@ -184,12 +204,24 @@ class RecordedState:
         if book is None:
             book = self._books[order.symbol] = _Book()
         self._open += sign
+        if sign > 0:
+            book.open[order.is_buy][id(order)] = order
+        else:
+            del book.open[order.is_buy][id(order)]
         book.sides[order.order_side] += sign
         working = order.working if sign > 0 else -order.working
         if order.is_buy:
             book.buys = EXACT.add(book.buys, working)
         else:
             book.sells = EXACT.add(book.sells, working)
+
+
+def _nearest(limits: list[Decimal | None], *, is_buy: bool) -> Decimal | None:
+    """Of the limits of the other side the nearest to a BUY, or to a SELL."""
+    prices = [limit for limit in limits if limit is not None]
+    if not prices or len(prices) < len(limits):
+        return None
+    return min(prices) if is_buy else max(prices)
 
 
 def _likeness(command: CommandFacts) -> tuple[object, ...]:

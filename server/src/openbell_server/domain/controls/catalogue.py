@@ -28,6 +28,7 @@ CATALOGUE: Final[dict[str, ControlKind]] = {
         repeats.RATE_ORDERS,
         exposure.OPEN_ORDERS_MAX,
         exposure.POSITION_MAX,
+        exposure.SELF_MATCH,
     )
 }
 PLACES: Final = {code: place for place, code in enumerate(CATALOGUE)}

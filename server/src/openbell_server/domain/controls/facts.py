@@ -93,6 +93,10 @@ class Exposure:
     open_orders: int = 0
     open_orders_of_symbol: int = 0
     open_orders_of_side: int = 0
+    # Open orders of the symbol's other side that could trade with the command, and the nearest limit price there:
+    # None if an order there has no limit.
+    matching_orders: int = 0
+    matching_price: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

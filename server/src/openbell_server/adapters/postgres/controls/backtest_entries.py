@@ -34,7 +34,7 @@ _TIMES: Final = {str(member): member for member in TimeInForce}
 
 # Only the fields that a back-test needs are decoded, because it reads many large event bodies and receipts.
 class _EventOrder(msgspec.Struct):
-    """The order in an event body; an external order has no terms but its quantity."""
+    """The order in an event body; of the terms of an external order only quantity and limit price count."""
 
     symbol: Symbol
     order_side: OrderSide
@@ -124,6 +124,7 @@ def order_of_event(kind: int, intent_id: IntentId | None, body: str) -> OrderSna
             order.symbol,
             order.order_side,
             order.quantity,
+            order.limit_price,
             order.filled_quantity,
             is_open=order.status in OPEN_ELSEWHERE,
         )
@@ -145,7 +146,14 @@ def order_of_event(kind: int, intent_id: IntentId | None, body: str) -> OrderSna
 
 
 def external_order(
-    broker_order_id: str, symbol: Symbol, order_side: str, quantity: Decimal | None, filled: Decimal, *, is_open: bool
+    broker_order_id: str,
+    symbol: Symbol,
+    order_side: str,
+    quantity: Decimal | None,
+    limit_price: Decimal | None,
+    filled: Decimal,
+    *,
+    is_open: bool,
 ) -> OrderSnapshot:
     """Without a quantity, the order counts as completely filled, because its open quantity is unknown."""
     return OrderSnapshot(
@@ -153,7 +161,9 @@ def external_order(
         symbol=symbol,
         order_side=_SIDES[order_side],
         # Rules do not read the time in force of an external order.
-        terms=Terms(quantity=filled if quantity is None else quantity, time_in_force=TimeInForce.DAY),
+        terms=Terms(
+            quantity=filled if quantity is None else quantity, limit_price=limit_price, time_in_force=TimeInForce.DAY
+        ),
         filled_quantity=filled,
         is_open=is_open,
     )

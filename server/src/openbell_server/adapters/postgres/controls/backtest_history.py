@@ -139,7 +139,7 @@ class PostgresHistoryStore:
         state = RecordedState(found.orders.values(), positions, found.unknown)
         for intent_ids in _slices(older):
             for row in await self._rows(account, _queries.replaces_at, intent_ids=intent_ids, moment=moment):
-                state.replacing(row["intent_id"], row["seq"], row["quantity"])
+                state.replacing(row["intent_id"], row["seq"], row["quantity"], row["limit_price"])
         return state
 
     async def entries(self, account: TradingAccount, stretch: Stretch) -> AsyncIterator[Sequence[Entry]]:
@@ -200,6 +200,7 @@ class PostgresHistoryStore:
                     row["symbol"],
                     row["order_side"],
                     row["quantity"],
+                    row["limit_price"],
                     filled,
                     is_open=is_changed_since or row["status"] in OPEN_ELSEWHERE,
                 )

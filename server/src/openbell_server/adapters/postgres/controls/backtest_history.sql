@@ -111,7 +111,7 @@ where o.organization_id = :organization_id and o.account_id = :account_id and o.
 
 -- name: replaces_at(organization_id, account_id, intent_ids, moment)
 -- Replaces that were not settled at a moment.
-select a.intent_id, a.seq, a.quantity
+select a.intent_id, a.seq, a.quantity, a.limit_price
 from intent_actions a
 join action_states s on s.account_id = a.account_id and s.intent_id = a.intent_id and s.seq = a.seq
 where a.organization_id = :organization_id and a.account_id = :account_id and a.intent_id = any(:intent_ids::uuid[])
@@ -154,7 +154,7 @@ limit :row_limit;
 
 -- name: external_orders_before(organization_id, account_id, after_broker_order_id, moment, row_limit)
 -- External orders found before a moment that are open now or were updated since.
-select broker_order_id, symbol, order_side, quantity, filled_quantity, status from external_orders
+select broker_order_id, symbol, order_side, quantity, limit_price, filled_quantity, status from external_orders
 where organization_id = :organization_id and account_id = :account_id and found_at < :moment
     and broker_order_id > :after_broker_order_id and (status in ('WORKING', 'DONE_FOR_DAY') or updated_at >= :moment)
 order by broker_order_id

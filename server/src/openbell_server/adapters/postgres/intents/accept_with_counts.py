@@ -68,6 +68,8 @@ def _exposure(row: asyncpg.Record) -> Exposure:
         open_orders=row["open_orders"],
         open_orders_of_symbol=row["open_orders_of_symbol"],
         open_orders_of_side=row["open_orders_of_side"],
+        matching_orders=row["matching_orders"],
+        matching_price=row["matching_price"],
     )
 
 

@@ -28,22 +28,30 @@ newer (action_no, created_at, is_equal) as (
     ) n
     where n.created_at > t.now - make_interval(secs => :window_millis::integer / 1000.0)
 ),
--- Each quantity is looked up on its own: a join may be planned, while the tables are small, as all actions of the account
+-- Each action is looked up on its own: a join may be planned, while the tables are small, as all actions of the account
 -- times all unsettled ones.
 unsettled_replaces as materialized (
-    select u.intent_id, max((
-        select a.quantity from intent_actions a
-        where a.organization_id = u.organization_id and a.account_id = u.account_id and a.intent_id = u.intent_id
-            and a.seq = u.seq
-    )) as quantity
+    select u.intent_id, max(a.quantity) as quantity, max(a.limit_price) as highest_limit, min(a.limit_price) as lowest_limit
     from turn t
     join action_states u on :wants_exposure::boolean and u.organization_id = :organization_id
         and u.account_id = :account_id and u.settled_at is null and u.action_type = 'REPLACE'
         and (t.action_no is null or u.action_no < t.action_no or u.state <> 'QUEUED')
+    cross join lateral (
+        select a.quantity, a.limit_price from intent_actions a
+        where a.organization_id = u.organization_id and a.account_id = u.account_id and a.intent_id = u.intent_id
+            and a.seq = u.seq
+        limit 1
+    ) a
     group by u.intent_id
 ),
 open_orders as materialized (
-    select o.symbol, o.order_side, greatest(0, greatest(o.quantity, r.quantity) - o.filled_quantity) as leaves
+    select o.symbol, o.order_side, greatest(0, greatest(o.quantity, r.quantity) - o.filled_quantity) as leaves,
+        -- The limit that comes nearest to the other side; null: the order trades at any price.
+        case
+            when o.limit_price is null then null
+            when o.order_side = 'BUY' then greatest(o.limit_price, r.highest_limit)
+            else least(o.limit_price, r.lowest_limit)
+        end as limit_price
     from turn t
     join orders o on :wants_exposure::boolean and o.organization_id = :organization_id and o.account_id = :account_id
         and o.standing <> 'CLOSED' and o.order_id is distinct from :intent_id::uuid
@@ -55,7 +63,8 @@ open_orders as materialized (
     )
     union all
     -- External orders count as well.
-    select e.symbol, e.order_side, greatest(0, coalesce(e.quantity, 0) - e.filled_quantity) from external_orders e
+    select e.symbol, e.order_side, greatest(0, coalesce(e.quantity, 0) - e.filled_quantity), e.limit_price
+    from external_orders e
     where :wants_exposure::boolean and e.organization_id = :organization_id and e.account_id = :account_id
         and e.status in ('WORKING', 'DONE_FOR_DAY')
 )
@@ -70,6 +79,7 @@ select t.now, o.control_epoch as organization_epoch, c.control_epoch as account_
         where p.organization_id = :organization_id and p.account_id = :account_id and p.symbol = :symbol
     ) as position,
     x.working_buys, x.working_sells, x.open_orders, x.open_orders_of_symbol, x.open_orders_of_side,
+    m.matching_orders, m.matching_price,
     array(
         select n.created_at from (select * from newer limit 1000) n where n.is_equal order by n.action_no desc limit 100
     ) as equal_orders
@@ -82,7 +92,21 @@ cross join lateral (
         count(*) as open_orders, count(*) filter (where w.symbol = :symbol) as open_orders_of_symbol,
         count(*) filter (where w.symbol = :symbol and w.order_side = :order_side) as open_orders_of_side
     from open_orders w
-) x;
+) x
+cross join lateral (
+    select count(*) filter (
+            where w.limit_price is null or :limit_price::numeric is null
+                or case when :order_side = 'BUY' then w.limit_price <= :limit_price::numeric
+                    else w.limit_price >= :limit_price::numeric end
+        ) as matching_orders,
+        case
+            when bool_or(w.limit_price is null) then null
+            when :order_side = 'BUY' then min(w.limit_price)
+            else max(w.limit_price)
+        end as matching_price
+    from open_orders w
+    where w.symbol = :symbol and (w.order_side = 'BUY') <> (:order_side = 'BUY')
+) m;
 
 -- name: count_judged(organization_id, scopes, subjects, limits, judged_at)
 -- Counts one more command for each of these rules. Rows are locked in key order, so transactions do not deadlock.

@@ -41,6 +41,11 @@ class Position:
     quantity: Decimal
 
 
+@dataclass(frozen=True, slots=True)
+class SelfMatch:
+    """It has no parameters."""
+
+
 def _missing_position(command: CommandFacts) -> str:
     return f"the position of {command.symbol} as reported by the broker"
 
@@ -173,6 +178,39 @@ def _judge_position(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResu
     return LazyFinding(observed <= limit, finding)
 
 
+def could_trade(*, is_buy: bool, limit: Decimal | None, other_limit: Decimal | None) -> bool:
+    """Whether an order could trade with one of the other side; without a limit it trades at any price."""
+    if limit is None or other_limit is None:
+        return True
+    return other_limit <= limit if is_buy else other_limit >= limit
+
+
+def _judge_match(rule: Rule, command: CommandFacts, facts: Facts) -> RuleResult:
+    exposure = facts.exposure
+    if exposure is None:
+        return unavailable(rule, command, Comparison.AT_MOST, 0, "the account's open orders")
+    orders, price = exposure.matching_orders, exposure.matching_price
+    other, which = ("SELL", "below") if command.order_side is OrderSide.BUY else ("BUY", "above")
+
+    def would_pass() -> str:
+        if price is None or command.terms.limit_price is None:
+            return f"once no {other} of {command.symbol} is open that could trade with it"
+        return f"a limit_price {which} {shown(price)}"
+
+    def finding() -> Finding:
+        return found(
+            rule,
+            Comparison.AT_MOST,
+            0,
+            orders,
+            passes=orders == 0,
+            would_pass=would_pass,
+            inputs={} if price is None else {"nearest_limit_price": shown(price)},
+        )
+
+    return LazyFinding(orders == 0, finding)
+
+
 OPEN_ORDERS_MAX: Final = ControlKind(
     code="OPEN_ORDERS_MAX",
     summary="Refuses a CREATE that would make more open orders; queued and unknown ones count.",
@@ -193,4 +231,13 @@ POSITION_MAX: Final = ControlKind(
     judge=_judge_position,
     needs=lambda _parameters, _command: _EXPOSURE,
     tightens=by_parameter(quantity=lower),
+)
+SELF_MATCH: Final = ControlKind(
+    code="SELF_MATCH",
+    summary="Refuses an order that could trade with an open order of the same account on the other side.",
+    shape=Shape(SelfMatch, {}),
+    counts=True,
+    judge=_judge_match,
+    needs=lambda _parameters, _command: _EXPOSURE,
+    tightens=by_parameter(),
 )
