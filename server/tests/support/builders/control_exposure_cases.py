@@ -1,13 +1,16 @@
-"""What limits on open orders and positions say of commands."""
+"""What limits on open orders, positions and the value of a day say of commands."""
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
+from openbell_server.domain.controls.facts import Facts
+from openbell_server.domain.controls.findings import Scope
 from support.builders.control_commands import (
     BUY,
     SELL,
     SHORT,
+    SUBJECT,
     Case,
     asks,
     cases_of,
@@ -16,6 +19,8 @@ from support.builders.control_commands import (
     knows,
     missing_of,
     opened,
+    priced,
+    share,
 )
 
 
@@ -69,4 +74,34 @@ def _matches() -> Iterator[Case]:
     yield from missing_of("SELF_MATCH", {}, ("not counted", asks(), knows()))
 
 
-EXPOSURE_CASES: Final = [*_exposure(), *_matches()]
+def _day_values() -> Iterator[Case]:
+    def accepted(value: str, **known: Any) -> Facts:
+        known = {"instrument": share(), "price": priced("100"), **known}
+        return knows(day_values={(Scope.ACCOUNT, SUBJECT): Decimal(value)}, **known)
+
+    terms = {"value": "1000", "currency": "USD", "timezone": "Asia/Tokyo"}
+    more = changes(asks(limit="60"), quantity="10", limit="50")
+    bigger = changes(asks(limit="50", quantity="12"), quantity="10", limit="50")
+    yield from cases_of(
+        "DAY_NOTIONAL_MAX",
+        terms,
+        ("pass", "the first of the day", asks(limit="10"), accepted("0"), True, {"limit": "1000", "observed": "100"}),
+        ("edge", "up to the value of the day", asks(limit="10"), accepted("900"), True, {"observed": "1000"}),
+        ("edge", "a hair above it", asks(limit="10"), accepted("900.01"), False, {"observed": "1000.01"}),
+        ("refuse", "nothing is left", asks(limit="0.01"), accepted("1000"), False, {"observed": "1000.1"}),
+        ("refuse", "a SELL at the market", asks(SELL, "1"), accepted("895.01"), False, {"observed": "1000.01"}),
+        ("edge", "a REPLACE adds the difference", more, accepted("900"), True, {"observed": "1000"}),
+        ("refuse", "a REPLACE with too high a price", more, accepted("900.5"), False, {"observed": "1000.5"}),
+        ("edge", "a REPLACE of two more", bigger, accepted("900"), True, {"observed": "1000"}),
+        ("refuse", "too much without a market's price", asks(SELL, limit="100"), accepted("1", price=None), False),
+    )
+    yield from missing_of(
+        "DAY_NOTIONAL_MAX",
+        terms,
+        ("not counted", asks(limit="1"), knows(instrument=share())),
+        ("no price of a day's order", asks(SELL, limit="1"), accepted("0", price=None)),
+        ("no instrument of a day's order", asks(limit="1"), accepted("0", instrument=None)),
+    )
+
+
+EXPOSURE_CASES: Final = [*_exposure(), *_matches(), *_day_values()]

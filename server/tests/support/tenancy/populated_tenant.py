@@ -198,6 +198,9 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
         counted = named_queries.load("accept_with_counts")
         async for _ in counted.count_judged(connection, organization_id=account.organization_id, **rates):
             pass
+        days = {"scopes": ["organization"], "subjects": [""], "currencies": ["USD"], "dates": [account.now.date()]}
+        async for _ in counted.lock_day_values(connection, organization_id=account.organization_id, **days):
+            pass
     await store.keep_refusal(*where, ReceiptId(new_id()), Receipt("REFUSED", '{"command":{}}'))
     found = await PostgresOrganizationStore(pool).find_account(*where)
     assert found is not None

@@ -43,6 +43,9 @@ def _values_of_a_tick() -> dict[str, Any]:
 
 def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
     return {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": now, "deadline": now} | {
+        "currencies": ["USD"],
+        "dates": [now.date()],
+        "amounts": [1],
         "wants_exposure": True,
         "wants_equals": True,
         "window_millis": 1_000,

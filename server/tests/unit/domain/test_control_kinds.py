@@ -17,6 +17,8 @@ from support.builders.control_commands import Case, judge, repeated
 MISSING = [case for case in CASES if case.what == "missing"]
 REFUSED = [case for case in CASES if not case.passes]
 
+TOMORROW = "from 2026-03-07T15:00:00.000000Z on, when the next day begins"
+
 
 def named(case: Case) -> str:
     return f"{case.code} {case.what}: {case.name}"
@@ -128,6 +130,17 @@ def test_what_would_pass_does_pass(case: Case) -> None:
         ("SELF_MATCH", "a SELL that crosses", "a limit_price above 100.5"),
         ("SELF_MATCH", "a SELL_SHORT at the market", "once no BUY of AAPL is open that could trade with it"),
         ("SELF_MATCH", "an order there has no limit", "once no SELL of AAPL is open that could trade with it"),
+        (
+            "DAY_NOTIONAL_MAX",
+            "a hair above it",
+            f"a value of at most 99.99 USD: at 10 a quantity of at most 9; or {TOMORROW}",
+        ),
+        ("DAY_NOTIONAL_MAX", "nothing is left", TOMORROW),
+        (
+            "DAY_NOTIONAL_MAX",
+            "a REPLACE with too high a price",
+            f"a value of at most 599.5 USD: at 60 a quantity of at most 9; or {TOMORROW}",
+        ),
         ("TICK", "between ticks", "a limit_price of 1.23 or 1.24"),
         ("TICK", "below one tick", "a limit_price of 0.01"),
         ("LOT", "a part of what is whole", "a quantity of 1 or 2"),

@@ -11,6 +11,7 @@ from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.controls.catalogue import CATALOGUE
 from openbell_server.domain.controls.evaluate import evaluate
 from openbell_server.domain.controls.facts import STATEFUL, Facts, Gate
+from openbell_server.domain.controls.kinds.day_values import DayValue
 from openbell_server.domain.controls.kinds.exposure import OpenOrders, Per
 from openbell_server.domain.controls.kinds.increments import Tick
 from openbell_server.domain.controls.kinds.lists import SYMBOLS_SHOWN_MAX, ListKind, Sides, SymbolList
@@ -57,6 +58,8 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("NOTIONAL_MAX", {**VALUE, "buffer_percent": "10000.1"}),
     ("NOTIONAL_MAX", {**VALUE, "ref_max_age_millis": 0}),
     ("NOTIONAL_MAX", {**VALUE, "ref_max_age_millis": 3_600_001}),
+    ("DAY_NOTIONAL_MAX", {"value": "1"}),
+    ("DAY_NOTIONAL_MAX", VALUE | {"timezone": "Mars/Olympus"}),
     ("TICK", {"tick": "0"}),
     ("TICK", {"lot": "1"}),
     ("LOT", {"lot": 1}),
@@ -88,6 +91,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
         ("SIDE_NOT_ALLOWED", {"sides": ["BUY"]}, Sides(frozenset({OrderSide.BUY}), no_short=False)),
         ("SIDE_NOT_ALLOWED", {"no_short": False}, Sides(frozenset(OrderSide), no_short=False)),
         ("NOTIONAL_MAX", VALUE, OrderValue(Decimal(1), "USD", Decimal(5), 15_000)),
+        ("DAY_NOTIONAL_MAX", VALUE, DayValue(Decimal(1), "USD", Decimal(5), 15_000, None)),
         ("PRICE_COLLAR", COLLAR, Collar(Decimal(1), Decimal(1), None, None, 15_000)),
         ("DUPLICATE", {}, Window(1_000)),
         ("DUPLICATE", {"window_millis": 60_000}, Window(60_000)),

@@ -14,7 +14,8 @@ from openbell_server.domain.controls.catalogue import CATALOGUE
 from openbell_server.domain.controls.evaluate import evaluate
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate
 from openbell_server.domain.controls.findings import Comparison, Finding, Mode, Scope
-from openbell_server.domain.controls.kinds.times import MaxAge, completed, rules_by_default, rules_of_symbol
+from openbell_server.domain.controls.kinds.completed import completed
+from openbell_server.domain.controls.kinds.times import MaxAge, rules_by_default, rules_of_symbol
 from openbell_server.domain.controls.rules import OnMissing, Rule, RuleBook
 from openbell_server.domain.controls.symbol_controls import Recorded, TimeControl
 from openbell_server.domain.errors import InvalidCommand

@@ -54,7 +54,7 @@ def test_the_catalogue_is_in_the_order_of_receipts() -> None:
     assert list(CATALOGUE) == [
         *("SWITCH", "SYMBOL_DISABLED", "RESTRICTED", "SIDE_NOT_ALLOWED"),
         *("OUTSIDE_TRADING_WINDOW", "MARKET_CLOSED", "STALE_ORDER"),
-        *("QTY_MAX", "QTY_MIN", "NOTIONAL_MAX", "TICK", "LOT", "PRICE_COLLAR"),
+        *("QTY_MAX", "QTY_MIN", "NOTIONAL_MAX", "DAY_NOTIONAL_MAX", "TICK", "LOT", "PRICE_COLLAR"),
         *("DUPLICATE", "RATE_ORDERS", "OPEN_ORDERS_MAX", "POSITION_MAX", "SELF_MATCH"),
     ]
     assert list(PLACES.values()) == list(range(len(CATALOGUE)))

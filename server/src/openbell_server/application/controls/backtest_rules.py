@@ -21,8 +21,9 @@ from openbell_server.domain.controls.backtest import LOOK_BACK_MILLIS, Replay, T
 from openbell_server.domain.controls.catalogue import CATALOGUE, checked_parameters
 from openbell_server.domain.controls.facts import Gate
 from openbell_server.domain.controls.findings import Mode, Scope
+from openbell_server.domain.controls.kinds.completed import completed
 from openbell_server.domain.controls.kinds.lists import SymbolList
-from openbell_server.domain.controls.kinds.times import MARKET_CLOSED, completed
+from openbell_server.domain.controls.kinds.times import MARKET_CLOSED
 from openbell_server.domain.controls.rules import Address, OnMissing, Rule, RuleBook
 from openbell_server.domain.errors import InvalidCommand
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
@@ -117,6 +118,7 @@ class BacktestRules:
             calendars=self.calendars,
             examples_max=request.examples_max,
             is_whole=stretch.is_whole,
+            begins_at=stretch.begins_at,
         )
         async for page in self.history.entries(account, stretch):
             for start in range(0, len(page), _ENTRIES_PER_TURN):

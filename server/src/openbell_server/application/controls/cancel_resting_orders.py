@@ -10,7 +10,8 @@ from openbell_server.application.controls.ports.calendars import SessionChangeSt
 from openbell_server.application.controls.ports.symbol_controls import RestingOrder, RestingStore, WorkingOrder
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.controls.findings import Finding
-from openbell_server.domain.controls.kinds.times import completed, rules_of_symbol, why_closed
+from openbell_server.domain.controls.kinds.completed import completed
+from openbell_server.domain.controls.kinds.times import rules_of_symbol, why_closed
 from openbell_server.domain.controls.symbol_controls import resting_finding
 from openbell_server.domain.markets.calendars import MarketCalendars, SessionChange
 

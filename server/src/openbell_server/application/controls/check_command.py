@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 from openbell_server.application.controls.ports.orders import OrderStore
@@ -26,6 +27,7 @@ from openbell_server.domain.controls.evaluate import (
 )
 from openbell_server.domain.controls.facts import STATEFUL, CommandFacts, Facts, Gate, Need, Rate
 from openbell_server.domain.controls.findings import Finding
+from openbell_server.domain.controls.kinds.day_values import added_value
 from openbell_server.domain.controls.kinds.prices import OrderValue
 from openbell_server.domain.controls.kinds.repeats import Window
 from openbell_server.domain.controls.receipts import (
@@ -102,7 +104,18 @@ class Case:
         if Need.RATE in self.needs:
             rates = [rule for rule, needed in self.rules if Need.RATE in needed and rule.is_in_force(known.now)]
             facts = replace(facts, judged=await counted.judged(rates, count=count))
+        if days := self._day_rules(known.now):
+            facts = replace(facts, day_values=await counted.day_values(days, lock=count))
         return facts
+
+    async def count_value(self, counted: CountedAccept, facts: Facts) -> None:
+        """Count the value of the command, which is being accepted."""
+        if days := self._day_rules(facts.now):
+            assert self.asked is not None
+            await counted.add_day_values(days, [added_value(rule, self.asked, facts) for rule in days])
+
+    def _day_rules(self, now: datetime) -> list[Rule]:
+        return [rule for rule, needed in self.rules if Need.DAY_VALUE in needed and rule.is_in_force(now)]
 
     def question(self, idempotency_key: str | None = None) -> Counting:
         assert self.asked is not None

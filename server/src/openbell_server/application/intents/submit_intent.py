@@ -143,10 +143,14 @@ class SubmitIntent:
                     return await counted.accept(submission, None)
                 if counted.facts.epochs != (account.organization_epoch, account.account_epoch):
                     return None
-                receipt = case.receipt(await case.counted_facts(counted, count=True))
+                facts = await case.counted_facts(counted, count=True)
+                receipt = case.receipt(facts)
                 submission = replace(submission, receipt=receipt)
                 if not receipt.refusals:
-                    return _taken(await counted.accept(submission, asked.deadline))
+                    accepted = _taken(await counted.accept(submission, asked.deadline))
+                    if accepted.status is AcceptStatus.ACCEPTED:
+                        await case.count_value(counted, facts)
+                    return accepted
                 await counted.refuse(submission.receipt_id, receipt)
         except _TryAgain:
             return None

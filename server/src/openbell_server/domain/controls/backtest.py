@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from openbell_server.domain.controls.backtest_days import RecordedDays
 from openbell_server.domain.controls.backtest_markets import NOTHING_RECALLED, Recalled
 from openbell_server.domain.controls.backtest_state import (
     OrderSnapshot,
@@ -28,6 +29,7 @@ from openbell_server.domain.controls.evaluate import (
 )
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
 from openbell_server.domain.controls.findings import Finding, Mode, RuleResult, Scope, Verdict
+from openbell_server.domain.controls.kinds.day_values import DAY_NOTIONAL_MAX
 from openbell_server.domain.controls.kinds.exposure import SELF_MATCH
 from openbell_server.domain.controls.kinds.increments import LOT, TICK
 from openbell_server.domain.controls.kinds.prices import NOTIONAL_MAX, PRICE_COLLAR, Collar
@@ -43,7 +45,9 @@ LOOK_BACK_MILLIS: Final = max(DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX)
 # Rules of these scopes also count commands of other accounts, which one account's record does not contain.
 _SHARED: Final = frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.KEY})
 # Receipts record market data for these kinds only as far as a rule used it then.
-_OF_MARKETS: Final = frozenset(kind.code for kind in (NOTIONAL_MAX, PRICE_COLLAR, TICK, LOT))
+_OF_MARKETS: Final = frozenset(kind.code for kind in (NOTIONAL_MAX, DAY_NOTIONAL_MAX, PRICE_COLLAR, TICK, LOT))
+# Kinds that count commands, of several accounts where their scope is shared.
+_COUNTING: Final = frozenset(kind.code for kind in (RATE_ORDERS, DAY_NOTIONAL_MAX))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +112,7 @@ class Replay:
     """Reads an account's record in commit order and evaluates each command with the rules of a book.
 
     Commands before `since` only count towards limits. `is_whole`: the organization has no other account, so that the
-    record has all commands that shared rules count.
+    record has all commands that shared rules count. `begins_at`: when the record begins, if that is after the account.
     """
 
     def __init__(
@@ -120,12 +124,14 @@ class Replay:
         calendars: MarketCalendars | None = None,
         examples_max: int = 0,
         is_whole: bool = False,
+        begins_at: datetime | None = None,
     ) -> None:
         self.tally = Tally(examples_max)
         self._book, self._state, self._since, self._calendars = book, state, since, calendars
         self._is_whole = is_whole
         # Times of commands evaluated by a rate rule, by its scope and subject.
         self._judged: dict[tuple[str, str], deque[datetime]] = {}
+        self._days = RecordedDays(begins_at)
         self._matching: dict[tuple[Symbol, str | None], list[Rule]] = {}
         for rule in book.rules:
             line = RuleTally(rule.scope, rule.code, rule.symbol, rule.api_key_id)
@@ -154,8 +160,13 @@ class Replay:
         elif exemption(asked) is None:
             rules = self._applicable(asked, command.judged_at)
             rates = [rule for rule in rules if rule.code == RATE_ORDERS.code]
-            if counts:
-                self._judge(command, asked, rules, rates)
+            days = [rule for rule in rules if rule.code == DAY_NOTIONAL_MAX.code]
+            facts = self._facts(command, asked, rules, rates, days) if counts or days else None
+            if counts and facts is not None:
+                self._judge(command, asked, rules, facts)
+            if facts is not None and not command.was_refused:
+                for rule in days:
+                    self._days.add(rule, asked, facts)
             for rule in rates:
                 self._times(rule, command.judged_at).appendleft(command.judged_at)
         if command.seq is not None and command.intent_id is not None:
@@ -194,16 +205,18 @@ class Replay:
         position = self._state.exposure(asked, command.intent_id, command.judged_at, matches=False).position
         return with_position(replace(asked, before=terms, filled_quantity=filled_quantity), position)
 
-    def _judge(
-        self, command: RecordedCommand, asked: CommandFacts, rules: Sequence[Rule], rates: Sequence[Rule]
-    ) -> None:
-        results = evaluate_rules(rules, self._book, asked, self._facts(command, asked, rules, rates))
+    def _judge(self, command: RecordedCommand, asked: CommandFacts, rules: Sequence[Rule], facts: Facts) -> None:
+        results = evaluate_rules(rules, self._book, asked, facts)
         unsure = {
             (rule.code, rule.scope)
             for rule in rules
             if rule.code in _OF_MARKETS and _is_unsure(rule, command.recalled, asked)
         }
-        shared = {(rule.code, rule.scope) for rule in rates if rule.scope in _SHARED and not self._is_whole}
+        shared = {
+            (rule.code, rule.scope)
+            for rule in rules
+            if rule.code in _COUNTING and self._is_partly_recorded(rule, facts)
+        }
         # Most commands clearly pass all rules: skip building their findings.
         unclear = results if unsure or shared else [result for result in results if not result.is_clear]
         is_refused = is_undecided = False
@@ -221,7 +234,12 @@ class Replay:
         self._record(command, results, is_refused=is_refused, is_undecided=is_undecided and not is_refused)
 
     def _facts(
-        self, command: RecordedCommand, asked: CommandFacts, rules: Sequence[Rule], rates: Sequence[Rule]
+        self,
+        command: RecordedCommand,
+        asked: CommandFacts,
+        rules: Sequence[Rule],
+        rates: Sequence[Rule],
+        days: Sequence[Rule],
     ) -> Facts:
         recalled, now = command.recalled, command.judged_at
         # The order's own quantity must not count against its replace, and without an intent it cannot be subtracted.
@@ -236,7 +254,14 @@ class Replay:
             calendars=self._calendars,
             equal_orders=self._state.equal_orders(asked),
             judged={(rule.scope, rule.subject): self._times(rule, now) for rule in rates},
+            day_values=self._days.values(days, now),
         )
+
+    def _is_partly_recorded(self, rule: Rule, facts: Facts) -> bool:
+        """Whether the record may lack some of what a rule counts; a refusal is certain all the same."""
+        if rule.scope in _SHARED and not self._is_whole:
+            return True
+        return rule.code == DAY_NOTIONAL_MAX.code and not self._days.is_whole(rule, facts.now)
 
     def _record(
         self,

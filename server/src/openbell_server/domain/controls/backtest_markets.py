@@ -47,8 +47,8 @@ def recalled(symbol: Symbol, lines: Iterable[ReceiptLine]) -> Recalled:
             # Only lines of rules that used bid and ask have them.
             price = _price(inputs) or price
         match line.code:
-            case "NOTIONAL_MAX" if "multiplier" in inputs:
-                known.add("NOTIONAL_MAX")
+            case "NOTIONAL_MAX" | "DAY_NOTIONAL_MAX" if "multiplier" in inputs:
+                known |= {"NOTIONAL_MAX", "DAY_NOTIONAL_MAX"}
                 multiplier, currency = Decimal(inputs["multiplier"]), inputs.get("quote_currency", inputs["currency"])
                 if "exchange_rate" in inputs:
                     as_of = datetime.fromisoformat(inputs["exchange_rate_as_of"])

@@ -5,7 +5,17 @@ from typing import Any, Final
 
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.kind import ControlKind
-from openbell_server.domain.controls.kinds import exposure, increments, lists, prices, repeats, sizes, switches, times
+from openbell_server.domain.controls.kinds import (
+    day_values,
+    exposure,
+    increments,
+    lists,
+    prices,
+    repeats,
+    sizes,
+    switches,
+    times,
+)
 from openbell_server.domain.errors import InvalidCommand
 
 CATALOGUE: Final[dict[str, ControlKind]] = {
@@ -21,6 +31,7 @@ CATALOGUE: Final[dict[str, ControlKind]] = {
         sizes.QTY_MAX,
         sizes.QTY_MIN,
         prices.NOTIONAL_MAX,
+        day_values.DAY_NOTIONAL_MAX,
         increments.TICK,
         increments.LOT,
         prices.PRICE_COLLAR,

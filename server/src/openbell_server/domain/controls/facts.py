@@ -29,10 +29,11 @@ class Need(StrEnum):
     EXPOSURE = "exposure"
     DUPLICATES = "duplicates"
     RATE = "rate"
+    DAY_VALUE = "day_value"
 
 
 # Counted under the account's lock.
-STATEFUL = frozenset({Need.EXPOSURE, Need.DUPLICATES, Need.RATE})
+STATEFUL = frozenset({Need.EXPOSURE, Need.DUPLICATES, Need.RATE, Need.DAY_VALUE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,3 +116,5 @@ class Facts:
     equal_orders: Sequence[datetime] | None = None
     # Times of commands evaluated by a rule, by its scope and subject, newest first, at most its limit.
     judged: Mapping[tuple[str, str], Sequence[datetime]] = field(default_factory=dict)
+    # The value of what was accepted on this day, in the rule's currency, by its scope and subject.
+    day_values: Mapping[tuple[str, str], Decimal] = field(default_factory=dict)

@@ -17,8 +17,9 @@ from openbell_server.adapters.postgres.controls.symbol_controls import time_cont
 from openbell_server.domain.access.accounts import Environment, TradingAccount
 from openbell_server.domain.controls.catalogue import CATALOGUE
 from openbell_server.domain.controls.findings import CONTROL_INPUT_UNAVAILABLE, Mode, Scope
+from openbell_server.domain.controls.kinds.completed import completed
 from openbell_server.domain.controls.kinds.lists import SymbolList
-from openbell_server.domain.controls.kinds.times import completed, rules_by_default, rules_of_symbol
+from openbell_server.domain.controls.kinds.times import rules_by_default, rules_of_symbol
 from openbell_server.domain.controls.rules import PLATFORM_ID, Origin, Rule, RuleBook
 from openbell_server.domain.controls.symbol_controls import (
     MARKET_CLOSED,

@@ -16,6 +16,7 @@ from openbell_server.application.controls.ports.rules import CountedFacts, Count
 from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.controls.facts import Exposure, Need
+from openbell_server.domain.controls.kinds.day_values import DayValue
 from openbell_server.domain.controls.kinds.repeats import SubmitRate
 from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.controls.rules import Rule
@@ -100,6 +101,11 @@ async def keep_refusal(
         await _queries.append_refusal(connection, organization_id=organization_id, account_id=account_id, body=body)
 
 
+def _day_rule(rule: Rule) -> DayValue:
+    assert isinstance(rule.parameters, DayValue)
+    return rule.parameters
+
+
 @dataclass(frozen=True, slots=True)
 class PostgresCountedAccept:
     """Implements CountedAccept."""
@@ -123,6 +129,28 @@ class PostgresCountedAccept:
         else:
             rows = _queries.read_judged(self.connection, **places)
         return found | {(row["scope"], row["subject"]): row["judged"] async for row in rows}
+
+    async def day_values(self, rules: Sequence[Rule], *, lock: bool) -> dict[tuple[str, str], Decimal]:
+        # The value of a day in a zone that this server does not know is missing.
+        days = [(rule, _day_rule(rule).day_of(self.facts.now)) for rule in rules]
+        known = [(rule, day) for rule, day in days if day is not None]
+        read = _queries.lock_day_values if lock else _queries.read_day_values
+        places = self._places([rule for rule, _ in known])
+        rows = [row async for row in read(self.connection, **places, dates=[day for _, day in known])]
+        found = {(str(rule.scope), rule.subject): Decimal(0) for rule, _ in known}
+        return found | {(row["scope"], row["subject"]): row["accepted"] for row in rows}
+
+    async def add_day_values(self, rules: Sequence[Rule], values: Sequence[Decimal]) -> None:
+        await act_as(self.connection, Role.TENANT)
+        await _queries.add_day_values(self.connection, **self._places(rules), amounts=values)
+
+    def _places(self, rules: Sequence[Rule]) -> dict[str, object]:
+        return {
+            "organization_id": self.account.organization_id,
+            "scopes": [rule.scope for rule in rules],
+            "subjects": [rule.subject for rule in rules],
+            "currencies": [_day_rule(rule).currency for rule in rules],
+        }
 
     async def accept(self, submission: Submission, deadline: datetime | None) -> Acceptance:
         await act_as(self.connection, Role.ACCEPT)

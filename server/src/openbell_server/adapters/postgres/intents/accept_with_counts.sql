@@ -128,6 +128,30 @@ join unnest(:scopes::text[], :subjects::text[], :limits::integer[]) t (scope, su
     on r.scope = t.scope and r.subject = t.subject
 where r.organization_id = :organization_id;
 
+-- name: lock_day_values(organization_id, scopes, subjects, currencies, dates)
+-- The values accepted on these days, locked in key order; a later day begins at zero, an earlier one never comes back.
+insert into control_days (organization_id, scope, subject, currency, day, accepted)
+select :organization_id, t.scope, t.subject, t.currency, t.day, 0
+from unnest(:scopes::text[], :subjects::text[], :currencies::text[], :dates::date[]) t (scope, subject, currency, day)
+order by t.scope, t.subject, t.currency
+on conflict (organization_id, scope, subject, currency) do update
+set day = greatest(control_days.day, excluded.day),
+    accepted = case when excluded.day > control_days.day then 0 else control_days.accepted end
+where control_days.organization_id = excluded.organization_id
+returning scope, subject, accepted;
+
+-- name: read_day_values(organization_id, scopes, subjects, currencies, dates)
+-- The same values as lock_day_values returns.
+select d.scope, d.subject, case when t.day > d.day then 0 else d.accepted end as accepted from control_days d
+join unnest(:scopes::text[], :subjects::text[], :currencies::text[], :dates::date[]) t (scope, subject, currency, day)
+    on d.scope = t.scope and d.subject = t.subject and d.currency = t.currency
+where d.organization_id = :organization_id;
+
+-- name: add_day_values(organization_id, scopes, subjects, currencies, amounts)!
+update control_days d set accepted = d.accepted + t.amount
+from unnest(:scopes::text[], :subjects::text[], :currencies::text[], :amounts::numeric[]) t (scope, subject, currency, amount)
+where d.organization_id = :organization_id and d.scope = t.scope and d.subject = t.subject and d.currency = t.currency;
+
 -- name: keep_refusal(organization_id, account_id, receipt_id, intent_id, seq, receipt)!
 -- Numbers and chains the receipt under the account's lock, which the update takes if it is not held yet.
 with counted as (

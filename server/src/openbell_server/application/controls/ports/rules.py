@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Protocol
 
 from openbell_server.application.ports.accept_step import Acceptance, Submission
@@ -150,6 +151,14 @@ class CountedAccept(Protocol):
 
         With `count`, the rules count this command from now on, even if it is refused.
         """
+
+    async def day_values(self, rules: Sequence[Rule], *, lock: bool) -> dict[tuple[str, str], Decimal]:
+        """The value that each rule of a day's value has accepted on the present day, by its scope and subject.
+
+        With `lock`, no other transaction changes them before this one ends.
+        """
+
+    async def add_day_values(self, rules: Sequence[Rule], values: Sequence[Decimal]) -> None: ...
 
     async def accept(self, submission: Submission, deadline: datetime | None) -> Acceptance: ...
 

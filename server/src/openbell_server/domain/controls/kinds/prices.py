@@ -44,8 +44,34 @@ def _is_bounded(command: CommandFacts) -> bool:
     return command.order_side is OrderSide.BUY and command.terms.limit_price is not None
 
 
-def _value_needs(_: OrderValue, command: CommandFacts) -> frozenset[Need]:
+def value_needs(_: OrderValue, command: CommandFacts) -> frozenset[Need]:
     return frozenset({Need.INSTRUMENT}) if _is_bounded(command) else frozenset({Need.INSTRUMENT, Need.PRICE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """What one unit of an order is worth at its worst price in a currency, as far as that is known."""
+
+    price: Decimal | None
+    # What the price is multiplied by.
+    factor: Decimal | None
+    inputs: dict[str, str]
+    missing: str | None
+
+    @property
+    def one(self) -> Decimal | None:
+        return None if self.price is None or self.factor is None else product(self.price, self.factor)
+
+
+def worst_worth(parameters: OrderValue, command: CommandFacts, facts: Facts) -> Worth:
+    price, inputs, no_price = _worst_price(parameters, command, facts)
+    factor, more_inputs, no_factor = _unit_factor(parameters.currency, command, facts)
+    return Worth(
+        price=price,
+        factor=factor,
+        inputs=inputs | {"currency": parameters.currency} | more_inputs,
+        missing=" and ".join(each for each in (no_price, no_factor) if each is not None) or None,
+    )
 
 
 def _worst_price(parameters: OrderValue, command: CommandFacts, facts: Facts) -> _Factor:
@@ -100,17 +126,14 @@ def _judge_value(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
     """If the known inputs make the value too high, the command is refused; otherwise on_missing decides on the rest."""
     assert isinstance(rule.parameters, OrderValue)
     limit, currency = rule.parameters.value, rule.parameters.currency
-    price, inputs, no_price = _worst_price(rule.parameters, command, facts)
-    factor, more_inputs, no_factor = _unit_factor(currency, command, facts)
+    worth = worst_worth(rule.parameters, command, facts)
     unknown = None
-    if no_price is not None or no_factor is not None:
-        missing = " and ".join(each for each in (no_price, no_factor) if each is not None)
-        unknown = unavailable(rule, command, Comparison.AT_MOST, shown(limit), missing)
-    if price is None or factor is None:
+    if worth.missing is not None:
+        unknown = unavailable(rule, command, Comparison.AT_MOST, shown(limit), worth.missing)
+    if worth.one is None:
         assert unknown is not None
         return unknown
-    one = product(price, factor)
-    observed = product(command.terms.quantity, one)
+    observed = product(command.terms.quantity, worth.one)
     if unknown is not None and observed <= limit:
         return unknown
 
@@ -118,7 +141,7 @@ def _judge_value(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
         if unknown is not None and unknown.would_pass is not None:
             # The missing input could make any quantity too valuable.
             return f"a value of at most {shown(limit)} {currency}, {unknown.would_pass}"
-        return _affordable(limit, one, price, currency)
+        return affordable(limit, worth, currency)
 
     return found(
         rule,
@@ -128,14 +151,15 @@ def _judge_value(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
         passes=observed <= limit,
         would_pass=would_pass,
         headroom=WIDE.subtract(limit, observed),
-        inputs=inputs | {"currency": currency} | more_inputs,
+        inputs=worth.inputs,
     )
 
 
-def _affordable(limit: Decimal, one: Decimal, price: Decimal, currency: str) -> str:
+def affordable(limit: Decimal, worth: Worth, currency: str) -> str:
     """The would_pass sentence with the largest quantity, whole, or below one with as many places as orders have."""
     value = f"a value of at most {shown(limit)} {currency}"
-    if one <= 0:
+    one, price = worth.one, worth.price
+    if one is None or price is None or one <= 0:
         return value
     quantity = WIDE.divide_int(limit, one)
     if not quantity:
@@ -235,22 +259,23 @@ def _judge_collar(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
     )
 
 
+ORDER_VALUE_FORMS: Final = {
+    "value": DECIMAL,
+    "currency": CURRENCY,
+    "buffer_percent": percent(),
+    "ref_max_age_millis": REFERENCE_AGE,
+}
 # A reference price that is too old is missing, and on_missing may allow that: no age is stricter than another.
 NOTIONAL_MAX: Final = ControlKind(
     code="NOTIONAL_MAX",
     summary="Refuses an order of a higher value: quantity, worst price and multiplier, in the currency.",
     shape=Shape(
         OrderValue,
-        {
-            "value": DECIMAL,
-            "currency": CURRENCY,
-            "buffer_percent": percent(),
-            "ref_max_age_millis": REFERENCE_AGE,
-        },
+        ORDER_VALUE_FORMS,
     ),
     unit=Unit.VALUE,
     judge=_judge_value,
-    needs=_value_needs,
+    needs=value_needs,
     tightens=by_parameter(value=lower, currency=incomparable, buffer_percent=higher, ref_max_age_millis=incomparable),
 )
 PRICE_COLLAR: Final = ControlKind(

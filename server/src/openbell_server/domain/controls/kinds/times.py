@@ -125,17 +125,6 @@ def rules_by_default(environment: Environment, rules: Sequence[Rule]) -> list[Ru
     ]
 
 
-def completed(rule: Rule, account_zone: str, changes: Sequence[SessionChange]) -> Rule:
-    """Add the account's time zone to a window without one, and operators' changes to a calendar."""
-    parameters = rule.parameters
-    if isinstance(parameters, TradingWindow) and parameters.timezone is None:
-        return replace(rule, parameters=replace(parameters, timezone=account_zone))
-    if isinstance(parameters, MarketSession):
-        mine = tuple(change for change in changes if change.calendar == parameters.calendar)
-        return replace(rule, parameters=replace(parameters, changes=mine))
-    return rule
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTimes:
     open_now: bool
@@ -339,6 +328,7 @@ STALE_ORDER: Final = ControlKind(
     tightens=by_parameter(max_age_millis=lower),
     replaces_default=_is_older_than_default,
 )
+ZONE: Final = Form(shown='"…"', must_be="a zone", schema={"type": "string", "format": "timezone"}, read=_zone)
 OUTSIDE_TRADING_WINDOW: Final = ControlKind(
     code=symbol_controls.OUTSIDE_TRADING_WINDOW,
     summary="Refuses commands outside a window of local time.",
@@ -347,9 +337,7 @@ OUTSIDE_TRADING_WINDOW: Final = ControlKind(
         {
             "trading_start": _TIME,
             "trading_end": _TIME,
-            "timezone": Form(
-                shown='"…"', must_be="a zone", schema={"type": "string", "format": "timezone"}, read=_zone
-            ),
+            "timezone": ZONE,
             "days": some_of(Day, in_week_order),
         },
         any_of=("trading_start", "trading_end", "days"),

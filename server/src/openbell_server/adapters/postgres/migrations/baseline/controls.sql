@@ -156,6 +156,20 @@ comment on table control_rates is
 call protect_tenant_table('control_rates');
 grant select, insert, update on control_rates to openbell_tenant;
 
+create table control_days (
+    organization_id uuid not null,
+    scope text not null,
+    subject text not null,
+    currency text not null,
+    day date not null,
+    accepted numeric not null,
+    primary key (organization_id, scope, subject, currency)
+) with (fillfactor = 50);
+comment on table control_days is
+    'The value of the orders that a rule on the value of a day has accepted on its last day, in the zone of the rule. Written under the account''s lock; where several accounts share a row, rows are locked in the order of the key.';
+call protect_tenant_table('control_days');
+grant select, insert, update on control_days to openbell_tenant;
+
 -- Switches that stop something now. A switch that is in force because an override expired is in force since then.
 create view switches_in_force with (security_invoker = true) as
 select r.organization_id, r.scope, r.subject, r.of_account, r.version, t.terms #>> '{parameters,status}' as state,
