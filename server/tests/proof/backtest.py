@@ -87,7 +87,7 @@ async def _prove(figures: Figures, url: str) -> None:
         # Nothing crashes here, so nothing need wait for the disk.
         await pool.execute("alter database postgres set synchronous_commit = off")
     async with await open_pool(url, connections_max=8) as pool:
-        tenant = await _ruled(pool, rules)
+        tenant = await ruled(pool, rules)
         begun = time.monotonic()
         book = await PostgresRuleBookStore(pool).rule_book(tenant.account)
         recorder = Recorder(pool, tenant, book, random.Random(7), size.open_about)
@@ -102,7 +102,7 @@ async def _prove(figures: Figures, url: str) -> None:
             figures.at_least(f"refused live by {code}", refused[code], 1)
         await pool.execute("analyze", timeout=ANALYZE_SECONDS)
         begun = time.monotonic()
-        again = await _backtest(pool, tenant, rules)
+        again = await backtested(pool, tenant, rules)
         seconds = round(time.monotonic() - begun, 1)
     tally = again.tally
     figures.exactly("commands evaluated again", tally.intents, commands)
@@ -117,7 +117,7 @@ async def _prove(figures: Figures, url: str) -> None:
         figures.shown("seconds to evaluate all of them again", seconds)
 
 
-async def _ruled(pool: Pool, rules: Rules) -> Tenant:
+async def ruled(pool: Pool, rules: Rules) -> Tenant:
     """An account with all of the rules, whose positions the broker has told."""
     tenant = await a_tenant(pool)
     account = tenant.account
@@ -128,21 +128,21 @@ async def _ruled(pool: Pool, rules: Rules) -> Tenant:
     await pool.execute(
         "update account_counters set positions_as_of = clock_timestamp() where account_id = $1", account.id
     )
-    return await _as_it_stands(pool, tenant)
+    return await as_it_stands(pool, tenant)
 
 
-async def _as_it_stands(pool: Pool, tenant: Tenant) -> Tenant:
+async def as_it_stands(pool: Pool, tenant: Tenant) -> Tenant:
     account = await PostgresOrganizationStore(pool).find_account(tenant.account.organization_id, tenant.account.id)
     assert account is not None
     return replace(tenant, account=account)
 
 
-async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int) -> Counter[str]:
-    """Commands one after the other through the use case itself; what refused them."""
+def submitting(pool: Pool) -> SubmitIntent:
+    """The use case as the api has it."""
     organizations, intents = PostgresOrganizationStore(pool), PostgresIntentStore(pool)
     counted = PostgresCountedAcceptStore(pool)
     judge = CheckCommand(PostgresRuleBookStore(pool), intents, PostgresMarketStore(pool), counted, None)
-    submit = SubmitIntent(
+    return SubmitIntent(
         RecentAccounts(organizations, ids(pool).now),
         intents,
         accepting(intents),
@@ -154,6 +154,11 @@ async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int)
         DOUBTFUL,
         UNAVAILABLE,
     )
+
+
+async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int) -> Counter[str]:
+    """Commands one after the other through the use case itself; what refused them."""
+    submit = submitting(pool)
     refused: Counter[str] = Counter()
     done = 0
     while done < commands:
@@ -178,7 +183,7 @@ async def _submit(pool: Pool, tenant: Tenant, recorder: Recorder, commands: int)
     return refused
 
 
-async def _backtest(pool: Pool, tenant: Tenant, rules: Rules) -> Backtested:
+async def backtested(pool: Pool, tenant: Tenant, rules: Rules) -> Backtested:
     use_case = BacktestRules(
         PostgresOrganizationStore(pool),
         PostgresRuleBookStore(pool),

@@ -64,6 +64,7 @@ PARTS: Final = {
     "kill": Part(_EXECUTION, 28),
     "limits": Part(_REST, 14),
     "loosen": Part(_REST, 12),
+    "limits-on-money": Part(_PLATFORM, 8),
     "logins": Part((*_PLATFORM, "docs/security.md"), 12),
     "money": Part((*_PLATFORM, "server/tests/oracle/profit.py"), 12),
     "outbox": Part(_PLATFORM, 14),

@@ -13,6 +13,20 @@ FAULTS: Final = (
         tests=("unit/domain/test_control_kinds.py::test_a_rule_decides_its_case",),
     ),
     SourceFault(
+        name="an order at the price of our own open order is accepted",
+        file="adapters/postgres/intents/accept_with_counts.sql",
+        old="then w.limit_price <= :limit_price::numeric",
+        new="then w.limit_price < :limit_price::numeric",
+        tests=("integration/test_self_match.py::test_an_order_that_would_meet_our_own_is_refused_from_its_limit_on",),
+    ),
+    SourceFault(
+        name="the value of a day is read without a lock",
+        file="adapters/postgres/intents/accept_with_counts.py",
+        old="read = _queries.lock_day_values if lock else _queries.read_day_values",
+        new="read = _queries.read_day_values",
+        tests=("integration/test_day_values.py::test_orders_are_accepted_up_to_the_value_of_the_day_and_no_further",),
+    ),
+    SourceFault(
         name="a shadow rule rejects",
         file="domain/controls/kind.py",
         old="verdict=Verdict.PASSED if passes else refusal,",
