@@ -113,7 +113,7 @@ async def test_what_rules_count_takes_a_few_rows_for_each_open_order_with_a_plan
     organization_id, account_id = tenant.account.organization_id, tenant.account.id
     nothing = dict.fromkeys(("action_id", "intent_id", "key", "limit_price", "stop_price"))
     order = {"symbol": "AAPL", "order_side": "BUY", "order_type": "MARKET", "quantity": 10, "time_in_force": "DAY"}
-    wanted = {"wants_exposure": True, "wants_equals": False, "window_millis": 0}
+    wanted = {"wants_exposure": True, "wants_equals": False, "wants_others": False, "window_millis": 0}
 
     async def count() -> tuple[int, int]:
         async with transaction(login_pool, Role.TENANT, organization_id) as connection:

@@ -5,6 +5,7 @@ import json
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from support.builders.control_cases import CASES
 from support.builders.control_commands import judge
 from support.builders.tenant import Tenant, a_limit_create, a_tenant, an_account
 
-KINDS: Final = ("SELF_MATCH", "DAY_NOTIONAL_MAX")
+KINDS: Final = ("SELF_MATCH", "DAY_NOTIONAL_MAX", "GROSS_MAX")
 # Commands at the same time, beside fills of the orders before them.
 AT_ONCE: Final = 4
 PRICE: Final = 125
@@ -42,6 +43,21 @@ _CROSSING: Final = """
 select count(*) from orders b join orders s on s.account_id = b.account_id and s.symbol = b.symbol
 where b.standing <> 'CLOSED' and s.standing <> 'CLOSED' and b.order_side = 'BUY' and s.order_side <> 'BUY'
     and b.limit_price >= s.limit_price
+"""
+# What the account holds and may come to hold by its open orders, at the market's price.
+_GROSS: Final = """
+select coalesce(sum(greatest(abs(held + buys), abs(held - sells))), 0) * $2::integer
+from (
+    select symbol, sum(held) as held, sum(buys) as buys, sum(sells) as sells
+    from (
+        select symbol, quantity as held, 0 as buys, 0 as sells from positions where account_id = $1
+        union all
+        select symbol, 0, case when order_side = 'BUY' then quantity - filled_quantity else 0 end,
+            case when order_side <> 'BUY' then quantity - filled_quantity else 0 end
+        from orders where account_id = $1 and standing <> 'CLOSED'
+    ) each_one
+    group by symbol
+) of_symbol
 """
 _ACTIONS: Final = """
 select a.action_type, a.order_side, a.quantity, a.limit_price, r.body from intent_actions a
@@ -55,13 +71,14 @@ class Size:
     commands: int
     # Of the first account; reached before the last command.
     day_value: str
+    gross_value: str
     # Orders of two accounts under one limit of their organization.
     shared: int
 
 
 SIZES = {
-    "full": Size(commands=20_000, day_value="60000000", shared=2_000),
-    "gate": Size(commands=320, day_value="1200000", shared=64),
+    "full": Size(commands=20_000, day_value="60000000", gross_value="700000", shared=2_000),
+    "gate": Size(commands=320, day_value="1200000", gross_value="300000", shared=64),
 }
 
 
@@ -93,12 +110,13 @@ async def _race_with_fills(figures: Figures, pool: Pool, size: Size) -> None:
     rules: Rules = {
         "SELF_MATCH": {},
         "DAY_NOTIONAL_MAX": {"value": size.day_value, "currency": "USD", "ref_max_age_millis": AGE_MILLIS},
+        "GROSS_MAX": {"value": size.gross_value, "currency": "USD", "ref_max_age_millis": AGE_MILLIS},
     }
     tenant = await ruled(pool, rules)
     await _price(pool, tenant)
     book = await PostgresRuleBookStore(pool).rule_book(tenant.account)
     recorder = Recorder(pool, tenant, book, random.Random(11), open_about=120)
-    refused, commands, races, crossing = Counter[str](), 0, 0, 0
+    refused, commands, races, crossing, beyond = Counter[str](), 0, 0, 0, 0
     submit = submitting(pool)
     while commands < size.commands:
         group = [recorder.command(free) for free in [recorder.free()] for _ in range(AT_ONCE)]
@@ -116,11 +134,13 @@ async def _race_with_fills(figures: Figures, pool: Pool, size: Size) -> None:
         races += 1
         if races % 10 == 0:
             crossing += await pool.fetchval(_CROSSING)
+            beyond += await pool.fetchval(_GROSS, tenant.account.id, PRICE) > Decimal(size.gross_value)
             await pool.execute("analyze", timeout=300) if races % 500 == 0 else None
     figures.shown("commands that raise risk", commands)
     figures.shown("races of four commands with fills", races)
     figures.shown("fills", recorder.recorded["fills"])
     figures.exactly("pairs of open orders that could trade with each other, at any look", crossing, 0)
+    figures.exactly("looks at which the account could come to hold more than it may", beyond, 0)
     for code in KINDS:
         figures.at_least(f"refused live by {code}", refused[code], 1)
     await _compare_day(figures, pool, tenant, Fraction(size.day_value))

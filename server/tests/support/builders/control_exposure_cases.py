@@ -1,13 +1,16 @@
 """What limits on open orders, positions and the value of a day say of commands."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
-from openbell_server.domain.controls.facts import Facts
+from openbell_server.domain.controls.facts import Facts, Holding, Rate
 from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.identifiers import Symbol
 from support.builders.control_commands import (
     BUY,
+    NOW,
     SELL,
     SHORT,
     SUBJECT,
@@ -104,4 +107,57 @@ def _day_values() -> Iterator[Case]:
     )
 
 
-EXPOSURE_CASES: Final = [*_exposure(), *_matches(), *_day_values()]
+def _gross() -> Iterator[Case]:
+    def held(position: str | None, *others: Holding, buys: str = "0", sells: str = "0", **known: Any) -> Facts:
+        market = {"instrument": share(), "price": priced("100"), "others": others, **known}
+        return replace(holds(position, buys, sells), **market)
+
+    def other(quantity: str, price: str | None = "50", **known: Any) -> Holding:
+        reference = None if price is None else priced(price)
+        instrument = share(symbol=Symbol("MSFT"), **known)
+        return Holding(symbol=Symbol("MSFT"), quantity=Decimal(quantity), price=reference, instrument=instrument)
+
+    terms = {"value": "10000", "currency": "USD", "buffer_percent": "0"}
+    euros = other("10", "80", quote_currency="EUR")
+    converted: dict[str, Any] = {"rates_of_exchange": {("EUR", "USD"): Rate(rate=Decimal("1.25"), as_of=NOW)}}
+    bigger = changes(asks(quantity="20", limit="100"), quantity="10", limit="100", filled="10")
+    yield from cases_of(
+        "GROSS_MAX",
+        terms,
+        ("pass", "the first position", asks(limit="100"), held("0"), True, {"limit": "10000", "observed": "1000"}),
+        ("edge", "with another symbol up to the limit", asks(limit="100"), held("0", other("180")), True),
+        ("edge", "a hair above it", asks(limit="100"), held("0", other("180.1")), False, {"observed": "10005"}),
+        (
+            "refuse",
+            "on top of what is held",
+            asks(limit="100", quantity="41"),
+            held("60"),
+            False,
+            {"observed": "10100"},
+        ),
+        ("edge", "on top of what works", asks(limit="100", quantity="20"), held("60", buys="20"), True),
+        ("refuse", "a SELL_SHORT as well", asks(SHORT, "61"), held("-40"), False, {"observed": "10100"}),
+        ("refuse", "the market is above the limit price", asks(limit="1", quantity="101"), held("0"), False),
+        ("edge", "in another currency", asks(limit="90"), held("80", euros, **converted), True, {"observed": "10000"}),
+        (
+            "refuse",
+            "too much in another currency",
+            asks(limit="90", quantity="11"),
+            held("80", euros, **converted),
+            False,
+        ),
+        ("refuse", "too much without prices", asks(limit="1", quantity="101"), held("0", other("1", None)), False),
+        ("edge", "of a REPLACE what may still fill", bigger, held("90"), True, {"observed": "10000"}),
+    )
+    yield from missing_of(
+        "GROSS_MAX",
+        terms,
+        ("no position of the account", asks(limit="1"), held(None)),
+        ("nobody counted the other symbols", asks(limit="1"), replace(held("0"), others=None)),
+        ("no price of another symbol", asks(limit="1"), held("0", other("1", None))),
+        ("no rate for another symbol", asks(limit="1"), held("0", euros)),
+        ("no price of what is held", asks(limit="1"), held("0", price=None)),
+    )
+
+
+EXPOSURE_CASES: Final = [*_exposure(), *_matches(), *_day_values(), *_gross()]

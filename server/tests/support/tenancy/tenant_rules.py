@@ -48,6 +48,7 @@ def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
         "amounts": [1],
         "wants_exposure": True,
         "wants_equals": True,
+        "wants_others": True,
         "window_millis": 1_000,
         "platform_id": UUID(int=0),
     }

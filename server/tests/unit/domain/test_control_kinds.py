@@ -9,10 +9,12 @@ import pytest
 
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.controls.catalogue import CATALOGUE
+from openbell_server.domain.controls.evaluate import evaluate
+from openbell_server.domain.controls.facts import CommandFacts, Gate
 from openbell_server.domain.controls.findings import CONTROL_INPUT_UNAVAILABLE, Mode, Verdict
 from openbell_server.domain.controls.rules import OnMissing
 from support.builders.control_cases import CASES
-from support.builders.control_commands import Case, judge, repeated
+from support.builders.control_commands import BUY, SELL, Case, a_book, a_rule, asks, holds, judge, repeated
 
 MISSING = [case for case in CASES if case.what == "missing"]
 REFUSED = [case for case in CASES if not case.passes]
@@ -141,6 +143,9 @@ def test_what_would_pass_does_pass(case: Case) -> None:
             "a REPLACE with too high a price",
             f"a value of at most 599.5 USD: at 60 a quantity of at most 9; or {TOMORROW}",
         ),
+        ("GROSS_MAX", "a hair above it", "a quantity of at most 9"),
+        ("GROSS_MAX", "on top of what is held", "a quantity of at most 40"),
+        ("GROSS_MAX", "a SELL_SHORT as well", "a quantity of at most 60"),
         ("TICK", "between ticks", "a limit_price of 1.23 or 1.24"),
         ("TICK", "below one tick", "a limit_price of 0.01"),
         ("LOT", "a part of what is whole", "a quantity of 1 or 2"),
@@ -218,3 +223,15 @@ def test_a_receipt_lists_the_prices_that_an_order_was_valued_by(name: str, price
     inputs = judge(case)[0].inputs
     assert {key: inputs[key] for key in inputs if "price" in key or key in {"buffer_percent", "reference"}} == prices
     assert ("reference_as_of" in inputs) is ("reference_price" in inputs)
+
+
+@pytest.mark.parametrize(
+    ("asked", "position"), [(asks(SELL, "200"), "100"), (asks(SELL), "500"), (asks(BUY, "700"), "-500")]
+)
+def test_an_order_that_cannot_make_the_position_larger_meets_no_limit_on_all_positions(
+    asked: CommandFacts, position: str
+) -> None:
+    rule = a_rule("GROSS_MAX", {"value": "1", "currency": "USD"})
+    assert evaluate(a_book(rule), asked, replace(holds(position), others=[]), Gate.ACCEPT) == []
+    [found] = evaluate(a_book(rule), asked, replace(holds("0"), others=[]), Gate.ACCEPT)
+    assert found.refuses

@@ -60,6 +60,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("NOTIONAL_MAX", {**VALUE, "ref_max_age_millis": 3_600_001}),
     ("DAY_NOTIONAL_MAX", {"value": "1"}),
     ("DAY_NOTIONAL_MAX", VALUE | {"timezone": "Mars/Olympus"}),
+    ("GROSS_MAX", {"currency": "USD"}),
     ("TICK", {"tick": "0"}),
     ("TICK", {"lot": "1"}),
     ("LOT", {"lot": 1}),

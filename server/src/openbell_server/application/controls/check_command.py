@@ -100,7 +100,14 @@ class Case:
     async def counted_facts(self, counted: CountedAccept, *, count: bool) -> Facts:
         """The facts under the account's lock; with `count`, rate rules count the command from now on."""
         known = counted.facts
-        facts = replace(self.facts, now=known.now, exposure=known.exposure, equal_orders=known.equal_orders)
+        facts = replace(
+            self.facts,
+            now=known.now,
+            exposure=known.exposure,
+            equal_orders=known.equal_orders,
+            others=known.others,
+            rates_of_exchange={**self.facts.rates_of_exchange, **known.rates_of_exchange},
+        )
         if Need.RATE in self.needs:
             rates = [rule for rule, needed in self.rules if Need.RATE in needed and rule.is_in_force(known.now)]
             facts = replace(facts, judged=await counted.judged(rates, count=count))
@@ -117,7 +124,7 @@ class Case:
     def _day_rules(self, now: datetime) -> list[Rule]:
         return [rule for rule, needed in self.rules if Need.DAY_VALUE in needed and rule.is_in_force(now)]
 
-    def question(self, idempotency_key: str | None = None) -> Counting:
+    def question(self, account: TradingAccount, idempotency_key: str | None = None) -> Counting:
         assert self.asked is not None
         # Also of rules that permit an override: it has no effect if another rule does not permit it.
         windows = [rule.parameters.window_millis for rule, _ in self.rules if isinstance(rule.parameters, Window)]
@@ -127,6 +134,8 @@ class Case:
             intent_id=self.intent_id,
             idempotency_key=idempotency_key,
             window_millis=max(windows, default=0),
+            broker=account.broker,
+            currencies=currencies_of([rule for rule, _ in self.rules]),
         )
 
 
@@ -146,7 +155,7 @@ class CheckCommand:
         case = await self.case(account, caller, request)
         if case is None or not case.is_counted:
             return None if case is None else case.receipt(before=before)
-        async with self.counted.counting(account, case.question()) as counted:
+        async with self.counted.counting(account, case.question(account)) as counted:
             if counted.facts.epochs != (account.organization_epoch, account.account_epoch):
                 return None
             return case.receipt(await case.counted_facts(counted, count=False), before)
@@ -243,5 +252,9 @@ def _order_facts(command: Command) -> dict[str, str]:
 
 def currency_pairs(rules: Sequence[Rule], quoted: str) -> list[tuple[str, str]]:
     """The (from, to) currencies that the rules convert, at most CURRENCIES_MAX."""
-    others = {rule.parameters.currency for rule in rules if isinstance(rule.parameters, OrderValue)}
-    return [(quoted, other) for other in sorted(others - {quoted})][:CURRENCIES_MAX]
+    return [(quoted, other) for other in currencies_of(rules) if other != quoted][:CURRENCIES_MAX]
+
+
+def currencies_of(rules: Sequence[Rule]) -> list[str]:
+    """The currencies of rules on values."""
+    return sorted({rule.parameters.currency for rule in rules if isinstance(rule.parameters, OrderValue)})

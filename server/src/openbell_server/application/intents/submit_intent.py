@@ -138,7 +138,9 @@ class SubmitIntent:
         account, asked = submission.account, case.asked
         assert asked is not None
         try:
-            async with self.judge.counted.counting(account, case.question(submission.idempotency_key)) as counted:
+            async with self.judge.counted.counting(
+                account, case.question(account, submission.idempotency_key)
+            ) as counted:
                 if counted.facts.is_replay:
                     return await counted.accept(submission, None)
                 if counted.facts.epochs != (account.organization_epoch, account.account_epoch):

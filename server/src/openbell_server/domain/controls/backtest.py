@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from openbell_server.domain.controls.backtest_days import RecordedDays
-from openbell_server.domain.controls.backtest_markets import NOTHING_RECALLED, Recalled
+from openbell_server.domain.controls.backtest_markets import NOTHING_RECALLED, Recalled, held_elsewhere
 from openbell_server.domain.controls.backtest_state import (
     OrderSnapshot,
     PositionAdjusted,
@@ -27,10 +27,11 @@ from openbell_server.domain.controls.evaluate import (
     in_order,
     with_position,
 )
-from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Need
+from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Holding, Need
 from openbell_server.domain.controls.findings import Finding, Mode, RuleResult, Scope, Verdict
 from openbell_server.domain.controls.kinds.day_values import DAY_NOTIONAL_MAX
 from openbell_server.domain.controls.kinds.exposure import SELF_MATCH
+from openbell_server.domain.controls.kinds.gross import GROSS_MAX, GrossValue
 from openbell_server.domain.controls.kinds.increments import LOT, TICK
 from openbell_server.domain.controls.kinds.prices import NOTIONAL_MAX, PRICE_COLLAR, Collar
 from openbell_server.domain.controls.kinds.repeats import DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX, RATE_ORDERS, SubmitRate
@@ -45,7 +46,9 @@ LOOK_BACK_MILLIS: Final = max(DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX)
 # Rules of these scopes also count commands of other accounts, which one account's record does not contain.
 _SHARED: Final = frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.KEY})
 # Receipts record market data for these kinds only as far as a rule used it then.
-_OF_MARKETS: Final = frozenset(kind.code for kind in (NOTIONAL_MAX, DAY_NOTIONAL_MAX, PRICE_COLLAR, TICK, LOT))
+_OF_MARKETS: Final = frozenset(
+    kind.code for kind in (NOTIONAL_MAX, DAY_NOTIONAL_MAX, GROSS_MAX, PRICE_COLLAR, TICK, LOT)
+)
 # Kinds that count commands, of several accounts where their scope is shared.
 _COUNTING: Final = frozenset(kind.code for kind in (RATE_ORDERS, DAY_NOTIONAL_MAX))
 
@@ -255,7 +258,15 @@ class Replay:
             equal_orders=self._state.equal_orders(asked),
             judged={(rule.scope, rule.subject): self._times(rule, now) for rule in rates},
             day_values=self._days.values(days, now),
+            others=self._others(command, rules),
         )
+
+    def _others(self, command: RecordedCommand, rules: Sequence[Rule]) -> list[Holding]:
+        """What was held in other symbols, as one of the recorded value; without it, one of which nothing is known."""
+        limits = [rule.parameters for rule in rules if isinstance(rule.parameters, GrossValue)]
+        if not limits or not self._state.holds_other_symbols(command.asked.symbol):
+            return []
+        return [held_elsewhere(command.recalled.others.get(limits[0].currency), limits[0].currency, command.judged_at)]
 
     def _is_partly_recorded(self, rule: Rule, facts: Facts) -> bool:
         """Whether the record may lack some of what a rule counts; a refusal is certain all the same."""

@@ -1,12 +1,12 @@
 """Market data that receipts recorded when a command was evaluated; data that no rule used then is not recorded."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from openbell_server.domain.controls.facts import Rate, ReferencePrice
+from openbell_server.domain.controls.facts import Holding, Rate, ReferencePrice
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.markets.instruments import Instrument
 
@@ -20,6 +20,8 @@ class Recalled:
     # Codes of the rules for which the instrument, or its absence, is as complete as it was then.
     instrument_known_to: frozenset[str] = frozenset()
     rates_of_exchange: Mapping[tuple[str, str], Rate] = field(default_factory=dict)
+    # The value of what the account held in other symbols, by currency.
+    others: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 NOTHING_RECALLED: Final = Recalled()
@@ -39,6 +41,7 @@ def recalled(symbol: Symbol, lines: Iterable[ReceiptLine]) -> Recalled:
     price: ReferencePrice | None = None
     multiplier, currency = Decimal(1), ""
     rates: dict[tuple[str, str], Rate] = {}
+    others: dict[str, Decimal] = {}
     for line in lines:
         inputs = line.inputs
         if not inputs:
@@ -47,8 +50,10 @@ def recalled(symbol: Symbol, lines: Iterable[ReceiptLine]) -> Recalled:
             # Only lines of rules that used bid and ask have them.
             price = _price(inputs) or price
         match line.code:
-            case "NOTIONAL_MAX" | "DAY_NOTIONAL_MAX" if "multiplier" in inputs:
-                known |= {"NOTIONAL_MAX", "DAY_NOTIONAL_MAX"}
+            case "NOTIONAL_MAX" | "DAY_NOTIONAL_MAX" | "GROSS_MAX" if "multiplier" in inputs:
+                known |= {"NOTIONAL_MAX", "DAY_NOTIONAL_MAX", "GROSS_MAX"}
+                if "others" in inputs:
+                    others[inputs["currency"]] = Decimal(inputs["others"])
                 multiplier, currency = Decimal(inputs["multiplier"]), inputs.get("quote_currency", inputs["currency"])
                 if "exchange_rate" in inputs:
                     as_of = datetime.fromisoformat(inputs["exchange_rate_as_of"])
@@ -61,22 +66,25 @@ def recalled(symbol: Symbol, lines: Iterable[ReceiptLine]) -> Recalled:
                 lot = Decimal(line.limit)
     if price is None and not known:
         return NOTHING_RECALLED
-    instrument = Instrument(
-        symbol=symbol,
-        asset_class="",
-        quote_currency=currency,
-        tradable=True,
-        fractional=True,
-        tick=tick,
-        lot=lot,
-        multiplier=multiplier,
-    )
+    instrument = replace(_share(symbol, currency), tick=tick, lot=lot, multiplier=multiplier)
     return Recalled(
         price=price,
         instrument=instrument if known else None,
         instrument_known_to=frozenset(known),
         rates_of_exchange=rates,
+        others=others,
     )
+
+
+def held_elsewhere(value: Decimal | None, currency: str, at: datetime) -> Holding:
+    """Other symbols as one, worth a recorded value; None: it was not recorded."""
+    symbol = Symbol("OTHERS")
+    price = None if value is None else ReferencePrice(price=value, as_of=at, source="recorded")
+    return Holding(symbol=symbol, quantity=Decimal(1), price=price, instrument=_share(symbol, currency))
+
+
+def _share(symbol: Symbol, currency: str) -> Instrument:
+    return Instrument(symbol=symbol, asset_class="", quote_currency=currency, tradable=True, fractional=True)
 
 
 def _price(inputs: Mapping[str, str]) -> ReferencePrice | None:

@@ -180,6 +180,13 @@ class RecordedState:
             matching_price=_nearest(limits, is_buy=is_buy),
         )
 
+    def holds_other_symbols(self, symbol: Symbol) -> bool:
+        """Whether something is held or may be, or is not known, in another symbol."""
+        if self._positions is None or self._unknown - {symbol}:
+            return True
+        held = any(quantity for each, quantity in self._positions.items() if each != symbol)
+        return held or any(book.buys or book.sells for each, book in self._books.items() if each != symbol)
+
     def equal_orders(self, command: CommandFacts) -> list[datetime]:
         """When equal orders were accepted, newest first."""
         return list(self._equal.get(_likeness(command), ()))

@@ -8,6 +8,7 @@ from openbell_server.domain.controls.kind import ControlKind
 from openbell_server.domain.controls.kinds import (
     day_values,
     exposure,
+    gross,
     increments,
     lists,
     prices,
@@ -39,6 +40,7 @@ CATALOGUE: Final[dict[str, ControlKind]] = {
         repeats.RATE_ORDERS,
         exposure.OPEN_ORDERS_MAX,
         exposure.POSITION_MAX,
+        gross.GROSS_MAX,
         exposure.SELF_MATCH,
     )
 }

@@ -30,10 +30,11 @@ class Need(StrEnum):
     DUPLICATES = "duplicates"
     RATE = "rate"
     DAY_VALUE = "day_value"
+    OTHERS = "others"
 
 
 # Counted under the account's lock.
-STATEFUL = frozenset({Need.EXPOSURE, Need.DUPLICATES, Need.RATE, Need.DAY_VALUE})
+STATEFUL = frozenset({Need.EXPOSURE, Need.DUPLICATES, Need.RATE, Need.DAY_VALUE, Need.OTHERS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,17 @@ class Exposure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What an account holds in a symbol, and the market there."""
+
+    symbol: Symbol
+    # The largest position, long or short, that open orders can lead to.
+    quantity: Decimal
+    price: ReferencePrice | None
+    instrument: Instrument | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Known facts; None means missing. Facts that no rule needs may be left out."""
 
@@ -110,6 +122,8 @@ class Facts:
     # By source and target currency.
     rates_of_exchange: Mapping[tuple[str, str], Rate] = field(default_factory=dict)
     exposure: Exposure | None = None
+    # What the account holds in other symbols than that of the command.
+    others: Sequence[Holding] | None = None
     # None if the calendars could not be read.
     calendars: MarketCalendars | None = None
     # When equal orders of the account were accepted under another Idempotency-Key or none, newest first; bounded.

@@ -9,7 +9,7 @@ from openbell_server.adapters.postgres.connection import Connection
 from openbell_server.adapters.postgres.controls import markets
 from openbell_server.adapters.postgres.controls.rule_books import RuleBooks
 from openbell_server.adapters.postgres.intents import accept_with_counts
-from openbell_server.application.controls.check_command import currency_pairs
+from openbell_server.application.controls.check_command import currencies_of, currency_pairs
 from openbell_server.application.controls.ports.rules import Counting
 from openbell_server.application.ports.account_transaction import BrokerAccount, TrackedAction
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Need
@@ -41,11 +41,20 @@ class JudgingTransaction:
         facts = Facts(now=action.at_door.now, calendars=self.calendars)
         organization_id, broker, symbol = self.account.organization_id, self.account.broker, asked.symbol
         if Need.EXPOSURE in needs:
-            question = Counting(asked=asked, needs=needs, action_id=action.action_id, intent_id=action.intent_id)
+            question = Counting(
+                asked=asked,
+                needs=needs,
+                action_id=action.action_id,
+                intent_id=action.intent_id,
+                broker=broker,
+                currencies=currencies_of(rules),
+            )
             found = await accept_with_counts.read_facts(
                 self.connection, organization_id, self.account.account_id, question
             )
-            facts = replace(facts, exposure=found.exposure)
+            facts = replace(
+                facts, exposure=found.exposure, others=found.others, rates_of_exchange=found.rates_of_exchange
+            )
         if Need.PRICE in needs:
             prices = await markets.read_prices(self.connection, organization_id, broker, [symbol])
             facts = replace(facts, price=prices.get(symbol))
@@ -54,7 +63,7 @@ class JudgingTransaction:
         instrument = (await markets.read_instruments(self.connection, organization_id, broker, [symbol])).get(symbol)
         pairs = [] if instrument is None else currency_pairs(rules, instrument.quote_currency)
         rates = await markets.read_rates(self.connection, organization_id, pairs) if pairs else {}
-        return replace(facts, instrument=instrument, rates_of_exchange=rates)
+        return replace(facts, instrument=instrument, rates_of_exchange={**facts.rates_of_exchange, **rates})
 
     async def keep_refusal(self, action: TrackedAction, receipt: Receipt) -> None:
         receipt_id = ReceiptId(uuid7(int(self.now.timestamp() * 1000), os.urandom(10)))

@@ -43,6 +43,15 @@ async def read_instruments(
     return {row["symbol"]: Instrument(**row) async for row in rows}
 
 
+async def want_symbols(
+    connection: Connection, organization_id: OrganizationId, account_id: AccountId, symbols: Collection[Symbol]
+) -> None:
+    """Have executors keep the prices and instruments of these symbols fresh."""
+    await _queries.want_symbols(
+        connection, organization_id=organization_id, account_id=account_id, symbols=sorted(symbols)
+    )
+
+
 async def read_rates(
     connection: Connection, organization_id: OrganizationId, pairs: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], Rate]:
@@ -189,9 +198,7 @@ class PostgresMarketStore:
         async def read() -> _Value | None:
             async with transaction(self.pool, Role.TENANT, organization_id) as connection:
                 if is_due:
-                    await _queries.want_symbols(
-                        connection, organization_id=organization_id, account_id=account.id, symbols=[symbol]
-                    )
+                    await want_symbols(connection, organization_id, account.id, [symbol])
                 return (await read_symbols(connection, organization_id, broker, [symbol])).get(symbol)
 
         return await cache.get((organization_id, broker, symbol), read, refresh=is_due)

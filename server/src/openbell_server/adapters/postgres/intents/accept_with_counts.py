@@ -11,16 +11,17 @@ import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, act_as, transaction
+from openbell_server.adapters.postgres.controls.markets import read_instruments, read_prices, read_rates, want_symbols
 from openbell_server.adapters.postgres.intents.intents import accept
 from openbell_server.application.controls.ports.rules import CountedFacts, Counting
 from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
 from openbell_server.domain.access.accounts import TradingAccount
-from openbell_server.domain.controls.facts import Exposure, Need
+from openbell_server.domain.controls.facts import Exposure, Holding, Need, Rate
 from openbell_server.domain.controls.kinds.day_values import DayValue
 from openbell_server.domain.controls.kinds.repeats import SubmitRate
 from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.controls.rules import Rule
-from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId
+from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId, Symbol
 
 _queries = named_queries.load("accept_with_counts")
 
@@ -31,6 +32,7 @@ async def read_facts(
     """Count in the caller's transaction, which must hold the account's lock."""
     command = question.asked
     wants_exposure, wants_equals = Need.EXPOSURE in question.needs, Need.DUPLICATES in question.needs
+    wants_others = Need.OTHERS in question.needs
     row = await _queries.counted_facts(
         connection,
         organization_id=organization_id,
@@ -47,15 +49,40 @@ async def read_facts(
         time_in_force=command.terms.time_in_force,
         wants_exposure=wants_exposure,
         wants_equals=wants_equals,
+        wants_others=wants_others,
         window_millis=question.window_millis,
     )
+    others, rates = None, dict[tuple[str, str], Rate]()
+    if wants_others:
+        quantities = dict(zip(row["other_symbols"], row["other_quantities"], strict=True))
+        others, rates = await _priced(connection, organization_id, question, quantities)
     return CountedFacts(
         now=row["now"],
         epochs=(row["organization_epoch"], row["account_epoch"]),
         is_replay=row["is_replay"],
         exposure=_exposure(row) if wants_exposure else None,
         equal_orders=row["equal_orders"] if wants_equals else None,
+        others=others,
+        rates_of_exchange=rates,
     )
+
+
+async def _priced(
+    connection: Connection, organization_id: OrganizationId, question: Counting, quantities: dict[Symbol, Decimal]
+) -> tuple[list[Holding], dict[tuple[str, str], Rate]]:
+    """What is held in each symbol with its price, and the rates that its value needs."""
+    if not quantities:
+        return [], {}
+    symbols = list(quantities)
+    prices = await read_prices(connection, organization_id, question.broker, symbols)
+    instruments = await read_instruments(connection, organization_id, question.broker, symbols)
+    quoted = {instrument.quote_currency for instrument in instruments.values()}
+    pairs = [(quote, other) for quote in sorted(quoted) for other in question.currencies if quote != other]
+    holdings = [
+        Holding(symbol=symbol, quantity=quantity, price=prices.get(symbol), instrument=instruments.get(symbol))
+        for symbol, quantity in quantities.items()
+    ]
+    return holdings, await read_rates(connection, organization_id, pairs) if pairs else {}
 
 
 def _exposure(row: asyncpg.Record) -> Exposure:
@@ -178,4 +205,7 @@ class PostgresCountedAcceptStore(PostgresStore):
     async def counting(self, account: TradingAccount, question: Counting) -> AsyncIterator[PostgresCountedAccept]:
         async with transaction(self.pool, Role.TENANT, account.organization_id, locked=account.id) as connection:
             facts = await read_facts(connection, account.organization_id, account.id, question)
+            if facts.others:
+                symbols = [holding.symbol for holding in facts.others]
+                await want_symbols(connection, account.organization_id, account.id, symbols)
             yield PostgresCountedAccept(connection, account, facts)

@@ -1,4 +1,4 @@
--- name: counted_facts(organization_id, account_id, action_id, intent_id, key, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, wants_exposure, wants_equals, window_millis)^
+-- name: counted_facts(organization_id, account_id, action_id, intent_id, key, symbol, order_side, order_type, quantity, limit_price, stop_price, time_in_force, wants_exposure, wants_equals, wants_others, window_millis)^
 -- The counts that rules need, under the account's lock. Queued and unknown orders count like working ones, with the quantity
 -- of an unsettled replace if that is larger. For an action about to be sent, actions queued behind it do not count. The order
 -- of the intent itself does not count.
@@ -79,7 +79,7 @@ select t.now, o.control_epoch as organization_epoch, c.control_epoch as account_
         where p.organization_id = :organization_id and p.account_id = :account_id and p.symbol = :symbol
     ) as position,
     x.working_buys, x.working_sells, x.open_orders, x.open_orders_of_symbol, x.open_orders_of_side,
-    m.matching_orders, m.matching_price,
+    m.matching_orders, m.matching_price, h.other_symbols, h.other_quantities,
     array(
         select n.created_at from (select * from newer limit 1000) n where n.is_equal order by n.action_no desc limit 100
     ) as equal_orders
@@ -106,7 +106,26 @@ cross join lateral (
         end as matching_price
     from open_orders w
     where w.symbol = :symbol and (w.order_side = 'BUY') <> (:order_side = 'BUY')
-) m;
+) m
+cross join lateral (
+    -- What the account holds in each other symbol: the largest position, long or short, that open orders can lead to.
+    select coalesce(array_agg(s.symbol order by s.symbol), '{}') as other_symbols,
+        coalesce(array_agg(greatest(abs(s.held + s.buys), abs(s.held - s.sells)) order by s.symbol), '{}') as other_quantities
+    from (
+        select v.symbol, sum(v.held) as held, sum(v.buys) as buys, sum(v.sells) as sells
+        from (
+            select p.symbol, p.quantity as held, 0 as buys, 0 as sells from positions p
+            where :wants_others::boolean and p.organization_id = :organization_id and p.account_id = :account_id
+                and p.quantity <> 0
+            union all
+            select w.symbol, 0, w.leaves * (w.order_side = 'BUY')::integer, w.leaves * (w.order_side <> 'BUY')::integer
+            from open_orders w
+            where :wants_others::boolean
+        ) v
+        where v.symbol <> :symbol
+        group by v.symbol
+    ) s
+) h;
 
 -- name: count_judged(organization_id, scopes, subjects, limits, judged_at)
 -- Counts one more command for each of these rules. Rows are locked in key order, so transactions do not deadlock.

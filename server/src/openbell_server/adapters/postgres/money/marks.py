@@ -4,14 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
 
-from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import PostgresStore, transaction
-from openbell_server.adapters.postgres.controls.markets import read_instruments, read_prices
+from openbell_server.adapters.postgres.controls.markets import read_instruments, read_prices, want_symbols
 from openbell_server.application.money.ports import Mark
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.identifiers import Symbol
-
-_queries = named_queries.load("markets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +22,7 @@ class PostgresMarks(PostgresStore):
         async with transaction(self.pool, self.role, organization_id) as connection:
             prices = await read_prices(connection, organization_id, account.broker, symbols)
             instruments = await read_instruments(connection, organization_id, account.broker, symbols)
-            await _queries.want_symbols(
-                connection, organization_id=organization_id, account_id=account.id, symbols=sorted(symbols)
-            )
+            await want_symbols(connection, organization_id, account.id, symbols)
         marks = {}
         for symbol in symbols:
             price, instrument = prices.get(symbol), instruments.get(symbol)

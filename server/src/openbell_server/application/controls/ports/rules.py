@@ -1,6 +1,6 @@
 """Rules, receipts and the counts that rules need, in the database."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from typing import Protocol
 from openbell_server.application.ports.accept_step import Acceptance, Submission
 from openbell_server.domain.access.accounts import Environment, TradingAccount
 from openbell_server.domain.access.principals import Principal
-from openbell_server.domain.controls.facts import CommandFacts, Exposure, Need, Rate, ReferencePrice
+from openbell_server.domain.controls.facts import CommandFacts, Exposure, Holding, Need, Rate, ReferencePrice
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.controls.rules import Address, Override, Rule, RuleBook, RuleTerms, StoredRule
@@ -123,6 +123,9 @@ class Counting:
     idempotency_key: str | None = None
     # How far back equal orders count.
     window_millis: int = 0
+    # The account's broker, and the currencies of rules on the value of what it holds.
+    broker: str = ""
+    currencies: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,9 @@ class CountedFacts:
     exposure: Exposure | None
     # Acceptance times of equal orders, newest first.
     equal_orders: Sequence[datetime] | None
+    # What the account holds in other symbols, and rates from the currencies of these symbols.
+    others: Sequence[Holding] | None
+    rates_of_exchange: Mapping[tuple[str, str], Rate]
 
 
 class CountedAccept(Protocol):

@@ -20,6 +20,7 @@ from openbell_server.domain.controls.parameters import (
 )
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.controls.strictness import by_parameter, higher, incomparable, lower, lower_or_none
+from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.orders.order_terms import PLACES_MAX, OrderSide, OrderType
 
 BUFFER_PERCENT: Final = Decimal(5)
@@ -65,13 +66,34 @@ class Worth:
 
 def worst_worth(parameters: OrderValue, command: CommandFacts, facts: Facts) -> Worth:
     price, inputs, no_price = _worst_price(parameters, command, facts)
-    factor, more_inputs, no_factor = _unit_factor(parameters.currency, command, facts)
+    factor, more_inputs, no_factor = _unit_factor(parameters.currency, command.symbol, facts)
     return Worth(
         price=price,
         factor=factor,
         inputs=inputs | {"currency": parameters.currency} | more_inputs,
-        missing=" and ".join(each for each in (no_price, no_factor) if each is not None) or None,
+        missing=_both(no_price, no_factor),
     )
+
+
+def unit_worth(parameters: OrderValue, symbol: Symbol, facts: Facts) -> Worth:
+    """What one unit is worth at the market's price."""
+    reference = fresh_price(facts, parameters.ref_max_age_millis)
+    factor, _, no_factor = _unit_factor(parameters.currency, symbol, facts)
+    no_price = _no_price(parameters, symbol) if reference is None else None
+    return Worth(
+        price=None if reference is None else reference.price,
+        factor=factor,
+        inputs={} if reference is None else price_inputs(reference) | {"price": shown(reference.price)},
+        missing=_both(no_price, no_factor),
+    )
+
+
+def _both(*missing: str | None) -> str | None:
+    return " and ".join(each for each in missing if each is not None) or None
+
+
+def _no_price(parameters: OrderValue, symbol: Symbol) -> str:
+    return f"a price of {symbol} that is at most {parameters.ref_max_age_millis} ms old"
 
 
 def _worst_price(parameters: OrderValue, command: CommandFacts, facts: Facts) -> _Factor:
@@ -87,7 +109,7 @@ def _worst_price(parameters: OrderValue, command: CommandFacts, facts: Facts) ->
     missing = None
     reference = fresh_price(facts, parameters.ref_max_age_millis)
     if reference is None:
-        missing = f"a price of {command.symbol} that is at most {parameters.ref_max_age_millis} ms old"
+        missing = _no_price(parameters, command.symbol)
         inputs["reference"] = "not known"
     else:
         known.append(reference.price)
@@ -98,7 +120,7 @@ def _worst_price(parameters: OrderValue, command: CommandFacts, facts: Facts) ->
     return price, inputs | {"buffer_percent": shown(parameters.buffer_percent), "price": shown(price)}, missing
 
 
-def _unit_factor(currency: str, command: CommandFacts, facts: Facts) -> _Factor:
+def _unit_factor(currency: str, symbol: Symbol, facts: Facts) -> _Factor:
     """What a price is multiplied by to value one unit in the currency; None without a current exchange rate.
 
     An unknown instrument is taken for a share quoted in the currency.
@@ -106,7 +128,7 @@ def _unit_factor(currency: str, command: CommandFacts, facts: Facts) -> _Factor:
     instrument = facts.instrument
     if instrument is None:
         inputs = {"instrument": f"not known, taken for a share quoted in {currency}"}
-        return Decimal(1), inputs, f"the instrument {command.symbol}, with its currency and multiplier"
+        return Decimal(1), inputs, f"the instrument {symbol}, with its currency and multiplier"
     inputs = {"multiplier": shown(instrument.multiplier)}
     if instrument.quote_currency == currency:
         return instrument.multiplier, inputs, None
