@@ -13,10 +13,8 @@ from openbell_server.adapters.postgres.controls.markets import (
     PRICE_SECONDS,
     WANTED_SECONDS,
     PostgresMarketStore,
-    read_instruments,
-    read_prices,
-    read_rates,
 )
+from openbell_server.adapters.postgres.market_rows import read_instruments, read_prices, read_rates
 from openbell_server.domain.identifiers import Symbol
 from support.builders.tenant import Tenant, a_tenant, an_account
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from openbell_server.adapters.postgres import market_rows
 from openbell_server.adapters.postgres.connection import Connection
-from openbell_server.adapters.postgres.controls import markets
 from openbell_server.adapters.postgres.controls.rule_books import RuleBooks
 from openbell_server.adapters.postgres.intents import accept_with_counts
 from openbell_server.application.controls.check_command import currencies_of, currency_pairs
@@ -56,13 +56,15 @@ class JudgingTransaction:
                 facts, exposure=found.exposure, others=found.others, rates_of_exchange=found.rates_of_exchange
             )
         if Need.PRICE in needs:
-            prices = await markets.read_prices(self.connection, organization_id, broker, [symbol])
+            prices = await market_rows.read_prices(self.connection, organization_id, broker, [symbol])
             facts = replace(facts, price=prices.get(symbol))
         if Need.INSTRUMENT not in needs:
             return facts
-        instrument = (await markets.read_instruments(self.connection, organization_id, broker, [symbol])).get(symbol)
+        instrument = (await market_rows.read_instruments(self.connection, organization_id, broker, [symbol])).get(
+            symbol
+        )
         pairs = [] if instrument is None else currency_pairs(rules, instrument.quote_currency)
-        rates = await markets.read_rates(self.connection, organization_id, pairs) if pairs else {}
+        rates = await market_rows.read_rates(self.connection, organization_id, pairs) if pairs else {}
         return replace(facts, instrument=instrument, rates_of_exchange={**facts.rates_of_exchange, **rates})
 
     async def keep_refusal(self, action: TrackedAction, receipt: Receipt) -> None:

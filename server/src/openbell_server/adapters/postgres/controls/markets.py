@@ -9,10 +9,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, Generic, TypeVar
 
-import asyncpg
-
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, Pool, Role, transaction
+from openbell_server.adapters.postgres.market_rows import (
+    price_of,
+    read_instruments,
+    read_prices,
+    read_rates,
+    want_symbols,
+)
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.controls.facts import Rate, ReferencePrice
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
@@ -24,51 +29,6 @@ WANTED_SECONDS: Final = 60.0
 KEPT_MAX: Final = 10_000
 _queries = named_queries.load("markets")
 _Value = TypeVar("_Value")
-
-
-# The read functions use the caller's transaction and its locks.
-async def read_prices(
-    connection: Connection, organization_id: OrganizationId, broker: str, symbols: Collection[Symbol]
-) -> dict[Symbol, ReferencePrice]:
-    """The newest prices, however old; symbols without a price are left out."""
-    rows = _queries.read_prices(connection, organization_id=organization_id, broker=broker, symbols=list(symbols))
-    return {row["symbol"]: _price(row) async for row in rows}
-
-
-async def read_instruments(
-    connection: Connection, organization_id: OrganizationId, broker: str, symbols: Collection[Symbol]
-) -> dict[Symbol, Instrument]:
-    """Symbols that the broker does not know are left out."""
-    rows = _queries.read_instruments(connection, organization_id=organization_id, broker=broker, symbols=list(symbols))
-    return {row["symbol"]: Instrument(**row) async for row in rows}
-
-
-async def want_symbols(
-    connection: Connection, organization_id: OrganizationId, account_id: AccountId, symbols: Collection[Symbol]
-) -> None:
-    """Have executors keep the prices and instruments of these symbols fresh."""
-    await _queries.want_symbols(
-        connection, organization_id=organization_id, account_id=account_id, symbols=sorted(symbols)
-    )
-
-
-async def read_rates(
-    connection: Connection, organization_id: OrganizationId, pairs: Collection[tuple[str, str]]
-) -> dict[tuple[str, str], Rate]:
-    """Exchange rates by pairs (from, to) of currencies."""
-    rows = _queries.read_rates(
-        connection,
-        organization_id=organization_id,
-        from_currencies=[pair[0] for pair in pairs],
-        to_currencies=[pair[1] for pair in pairs],
-    )
-    return {
-        (row["from_currency"], row["to_currency"]): Rate(rate=row["rate"], as_of=row["as_of"]) async for row in rows
-    }
-
-
-def _price(row: asyncpg.Record) -> ReferencePrice:
-    return ReferencePrice(price=row["price"], as_of=row["as_of"], source=row["source"], bid=row["bid"], ask=row["ask"])
 
 
 @dataclass(slots=True)
@@ -180,7 +140,7 @@ class PostgresMarketStore:
                 some_symbols=None if symbols is None else list(symbols),
                 row_limit=limit,
             )
-            return {row["symbol"]: _price(row) async for row in rows}
+            return {row["symbol"]: price_of(row) async for row in rows}
 
     async def _find(
         self,

@@ -11,8 +11,8 @@ import asyncpg
 
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, act_as, transaction
-from openbell_server.adapters.postgres.controls.markets import read_instruments, read_prices, read_rates, want_symbols
 from openbell_server.adapters.postgres.intents.intents import accept
+from openbell_server.adapters.postgres.market_rows import read_instruments, read_prices, read_rates, want_symbols
 from openbell_server.application.controls.ports.rules import CountedFacts, Counting
 from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
 from openbell_server.domain.access.accounts import TradingAccount

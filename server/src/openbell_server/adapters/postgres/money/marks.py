@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from openbell_server.adapters.postgres.connection import PostgresStore, transaction
-from openbell_server.adapters.postgres.controls.markets import read_instruments, read_prices, want_symbols
+from openbell_server.adapters.postgres.market_rows import read_instruments, read_prices, want_symbols
 from openbell_server.application.money.ports import Mark
 from openbell_server.domain.access.accounts import TradingAccount
 from openbell_server.domain.identifiers import Symbol
