@@ -52,6 +52,7 @@ const EVENT_FRAMES: ReadonlySet<string> = new Set([
   "control_changed",
   "intent_refused",
   "balances_changed",
+  "loss_limit_exceeded",
 ]);
 const SNAPSHOT_FRAMES: ReadonlySet<string> = new Set(["broker_order", "external_order", "broker_position"]);
 

@@ -105,7 +105,7 @@ async def test_no_row_is_moved_to_another_organization(
     }
     own[Role.TENANT] = ("symbol_controls", "symbol_time_controls", "credentials", "control_rules", "control_rates")
     own[Role.TENANT] += ("control_days",)
-    own[Role.EXECUTION] += ("account_balances", "books", "book_heads", "profit_figures")
+    own[Role.EXECUTION] += ("account_balances", "books", "book_heads", "profit_figures", "loss_marks")
     own[Role.TENANT] += ("exchange_rates", "wanted_symbols", "wanted_balances")
     both = {(role, "reference_prices") for role in own}
     assert tables == both | {(role, table) for role, written in own.items() for table in written}

@@ -131,6 +131,27 @@ class BalancesChanged(Record, frozen=True, kw_only=True):
     as_of: datetime
 
 
+class LossLimitExceeded(Record, frozen=True, kw_only=True):
+    """The account lost more than a rule LOSS_MAX allows; once for each day and version of the rule."""
+
+    code: str
+    # PLATFORM, ORGANIZATION or ACCOUNT.
+    scope: str
+    # HARD or SHADOW: a rule in shadow mode stops nothing.
+    mode: str
+    control_version: int
+    currency: str
+    limit: Decimal
+    loss: Decimal
+    # OPENING or HIGHEST.
+    measured_from: str
+    # REDUCE_ONLY or HALTED.
+    on_breach: str
+    # A date in the time zone of the rule.
+    day: str
+    as_of: datetime
+
+
 class BrokerTrade(Record, frozen=True, kw_only=True):
     """An execution that the broker reported, busted or corrected."""
 
@@ -209,6 +230,7 @@ class Event(Record, frozen=True, kw_only=True):
     control_changed: ControlChanged | None = None
     intent_refused: IntentRefused | None = None
     balances_changed: BalancesChanged | None = None
+    loss_limit_exceeded: LossLimitExceeded | None = None
     # Only at the start of a primed subscription.
     broker_position: BrokerPosition | None = None
     primed: Primed | None = None

@@ -32,6 +32,7 @@ EVENT_TYPES: Final = (
     "CONTROL_CHANGED",
     "INTENT_REFUSED",
     "BALANCES_CHANGED",
+    "LOSS_LIMIT_EXCEEDED",
 )
 # An event's frame has the name of its field, which is that of its type in lower case.
 _EVENT_FRAMES: Final = frozenset(name.lower() for name in EVENT_TYPES)

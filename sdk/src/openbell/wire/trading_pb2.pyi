@@ -36,6 +36,7 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     EVENT_TYPE_CONTROL_CHANGED: _EventType.ValueType  # 7
     EVENT_TYPE_INTENT_REFUSED: _EventType.ValueType  # 8
     EVENT_TYPE_BALANCES_CHANGED: _EventType.ValueType  # 9
+    EVENT_TYPE_LOSS_LIMIT_EXCEEDED: _EventType.ValueType  # 10
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper): ...
 
@@ -49,6 +50,7 @@ EVENT_TYPE_BROKER_TRADE: EventType.ValueType  # 6
 EVENT_TYPE_CONTROL_CHANGED: EventType.ValueType  # 7
 EVENT_TYPE_INTENT_REFUSED: EventType.ValueType  # 8
 EVENT_TYPE_BALANCES_CHANGED: EventType.ValueType  # 9
+EVENT_TYPE_LOSS_LIMIT_EXCEEDED: EventType.ValueType  # 10
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 class _Start:
@@ -196,6 +198,7 @@ class TradingEvent(_message.Message):
     ENDED_FIELD_NUMBER: _builtins.int
     INTENT_REFUSED_FIELD_NUMBER: _builtins.int
     BALANCES_CHANGED_FIELD_NUMBER: _builtins.int
+    LOSS_LIMIT_EXCEEDED_FIELD_NUMBER: _builtins.int
     account_id: _builtins.str
     account_seq: _builtins.int
     """1, 2, 3 … without gaps over all events of the account. If you filter events, use prev_seq to detect gaps. Frames of
@@ -244,6 +247,8 @@ class TradingEvent(_message.Message):
     def intent_refused(self) -> Global___IntentRefused: ...
     @_builtins.property
     def balances_changed(self) -> Global___BalancesChanged: ...
+    @_builtins.property
+    def loss_limit_exceeded(self) -> Global___LossLimitExceeded: ...
     def __init__(
         self,
         *,
@@ -270,12 +275,13 @@ class TradingEvent(_message.Message):
         ended: Global___Ended | None = ...,
         intent_refused: Global___IntentRefused | None = ...,
         balances_changed: Global___BalancesChanged | None = ...,
+        loss_limit_exceeded: Global___LossLimitExceeded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "balances_changed", b"balances_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "primed", b"primed", "subscribed", b"subscribed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "balances_changed", b"balances_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "loss_limit_exceeded", b"loss_limit_exceeded", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "primed", b"primed", "subscribed", b"subscribed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_id", b"account_id", "account_seq", b"account_seq", "balances_changed", b"balances_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "event_id", b"event_id", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "prev_seq", b"prev_seq", "primed", b"primed", "resume_token", b"resume_token", "subscribed", b"subscribed", "subscription_id", b"subscription_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account_changed", b"account_changed", "account_id", b"account_id", "account_seq", b"account_seq", "balances_changed", b"balances_changed", "broker_order", b"broker_order", "broker_position", b"broker_position", "broker_trade", b"broker_trade", "control_changed", b"control_changed", "ended", b"ended", "error", b"error", "event", b"event", "event_id", b"event_id", "external_order", b"external_order", "gap", b"gap", "heartbeat", b"heartbeat", "intent_action", b"intent_action", "intent_refused", b"intent_refused", "loss_limit_exceeded", b"loss_limit_exceeded", "occurred_at", b"occurred_at", "position_adjusted", b"position_adjusted", "prev_seq", b"prev_seq", "primed", b"primed", "resume_token", b"resume_token", "subscribed", b"subscribed", "subscription_id", b"subscription_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order", "position_adjusted", "broker_trade", "control_changed", "broker_position", "primed", "gap", "error", "ended", "intent_refused", "balances_changed"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["heartbeat", "subscribed", "broker_order", "intent_action", "account_changed", "external_order", "position_adjusted", "broker_trade", "control_changed", "broker_position", "primed", "gap", "error", "ended", "intent_refused", "balances_changed", "loss_limit_exceeded"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -984,6 +990,63 @@ class BalancesChanged(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__maintenance_margin) -> _WhichOneofReturnType__maintenance_margin | None: ...
 
 Global___BalancesChanged: _TypeAlias = BalancesChanged  # noqa: Y015
+
+@_typing.final
+class LossLimitExceeded(_message.Message):
+    """The account lost more than a rule LOSS_MAX allows; once for each day and version of the rule."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CODE_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
+    CONTROL_VERSION_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    LOSS_FIELD_NUMBER: _builtins.int
+    MEASURED_FROM_FIELD_NUMBER: _builtins.int
+    ON_BREACH_FIELD_NUMBER: _builtins.int
+    DAY_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    code: _builtins.str
+    scope: _builtins.str
+    """PLATFORM, ORGANIZATION or ACCOUNT."""
+    mode: _builtins.str
+    """HARD or SHADOW: a rule in shadow mode stops nothing."""
+    control_version: _builtins.int
+    currency: _builtins.str
+    limit: _builtins.str
+    loss: _builtins.str
+    measured_from: _builtins.str
+    """OPENING or HIGHEST."""
+    on_breach: _builtins.str
+    """REDUCE_ONLY or HALTED."""
+    day: _builtins.str
+    """A date in the time zone of the rule."""
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        code: _builtins.str = ...,
+        scope: _builtins.str = ...,
+        mode: _builtins.str = ...,
+        control_version: _builtins.int = ...,
+        currency: _builtins.str = ...,
+        limit: _builtins.str = ...,
+        loss: _builtins.str = ...,
+        measured_from: _builtins.str = ...,
+        on_breach: _builtins.str = ...,
+        day: _builtins.str = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "code", b"code", "control_version", b"control_version", "currency", b"currency", "day", b"day", "limit", b"limit", "loss", b"loss", "measured_from", b"measured_from", "mode", b"mode", "on_breach", b"on_breach", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LossLimitExceeded: _TypeAlias = LossLimitExceeded  # noqa: Y015
 
 @_typing.final
 class BrokerPosition(_message.Message):

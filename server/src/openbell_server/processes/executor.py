@@ -30,8 +30,9 @@ from openbell_server.adapters.postgres.connection import (
 from openbell_server.adapters.postgres.controls.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.controls.halts import PostgresHaltStore
 from openbell_server.adapters.postgres.controls.market_updates import PostgresMarketKeeping
+from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.controls.resting_orders import PostgresRestingStore
-from openbell_server.adapters.postgres.controls.rule_books import RuleBooks
+from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore, RuleBooks
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
 from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
@@ -39,6 +40,8 @@ from openbell_server.adapters.postgres.execution.sweeps import PostgresSweepStor
 from openbell_server.adapters.postgres.execution.ticks import PostgresTickStore, open_tick_pool
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.money.books import PostgresBookStore
+from openbell_server.adapters.postgres.money.losses import PostgresLossStore
+from openbell_server.adapters.postgres.money.marks import PostgresMarks
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.controls.cancel_by_control import CancelByControl
@@ -51,6 +54,7 @@ from openbell_server.application.execution.refresh_markets import RefreshMarkets
 from openbell_server.application.execution.slot_leases import RENEW_SECONDS, SlotLeases, run_id
 from openbell_server.application.execution.sweeps import Sweep, SweepStore
 from openbell_server.application.execution.wiring import ExecutorDependencies, ExecutorParts, build_executor
+from openbell_server.application.money.measure_losses import MeasureLosses
 from openbell_server.application.money.refresh_balances import RefreshBalances
 from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.application.ports.broker import QueryFailed
@@ -64,7 +68,7 @@ from openbell_server.processes.execution_metrics import (
     watch_reconciliation,
     watch_ticks,
 )
-from openbell_server.processes.executor_upkeep import refresh_balances, refresh_markets, save_books
+from openbell_server.processes.executor_upkeep import measure_losses, refresh_balances, refresh_markets, save_books
 from openbell_server.processes.lifecycle import boot_time
 from openbell_server.processes.measured_session import BrokerMetrics
 from openbell_server.processes.operations_port import Operations
@@ -160,8 +164,21 @@ def _start_background(
         asyncio.ensure_future(refresh_markets(markets)),
         asyncio.ensure_future(save_books(PostgresBookStore(pool, executor_pool=role_pool), slots)),
         asyncio.ensure_future(refresh_balances(balances)),
+        asyncio.ensure_future(measure_losses(_losses(pool, role_pool, hints), slots)),
         *(asyncio.ensure_future(_follow(broker, session_store)) for broker in parts.brokers.values()),
     ]
+
+
+def _losses(pool: Pool, role_pool: Pool, hints: JetStreamConnection) -> MeasureLosses:
+    return MeasureLosses(
+        PostgresLossStore(pool, executor_pool=role_pool),
+        PostgresOrganizationStore(pool),
+        PostgresRuleBookStore(pool, RuleBooks(spelled_at)),
+        PostgresBookStore(pool, executor_pool=role_pool),
+        PostgresMarks(pool),
+        PostgresMarketStore(pool),
+        hints,
+    )
 
 
 async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bulkhead]:

@@ -1,4 +1,4 @@
-"""What an executor keeps fresh beside the orders: prices, balances and books."""
+"""What an executor keeps fresh beside the orders: prices, balances, books and losses."""
 
 import asyncio
 
@@ -8,6 +8,7 @@ from openbell_server.adapters.postgres.connection import UNAVAILABLE
 from openbell_server.adapters.postgres.money.books import PostgresBookStore
 from openbell_server.application.execution.refresh_markets import QUOTE_SECONDS, RefreshMarkets
 from openbell_server.application.execution.slot_leases import SlotLeases
+from openbell_server.application.money.measure_losses import LOSS_SECONDS, MeasureLosses
 from openbell_server.application.money.refresh_balances import SWEEP_SECONDS as BALANCE_SECONDS
 from openbell_server.application.money.refresh_balances import RefreshBalances
 from openbell_server.application.money.save_books import BOOKS_SECONDS, SaveBooks
@@ -40,6 +41,23 @@ async def _sweep_for_ever(
         reported = {*refresh.failures}
         refresh.failures.clear()
         await asyncio.sleep(pause_seconds)
+
+
+async def measure_losses(losses: MeasureLosses, slots: SlotLeases) -> None:
+    """Measure the losses of the executor's accounts until cancelled; log a failure when it first occurs."""
+    log, reported = structlog.get_logger(), set[tuple[str, str]]()
+    while True:
+        try:
+            await losses.sweep(slots.held())
+        except UNAVAILABLE as error:
+            log.warning("losses_not_measured", error=repr(error))
+        except Exception:
+            log.exception("losses_not_measured")
+        for account_id, error_text in losses.failures.keys() - reported:
+            log.warning("loss_not_measured", account_id=account_id, error=error_text)
+        reported = {*losses.failures}
+        losses.failures.clear()
+        await asyncio.sleep(LOSS_SECONDS)
 
 
 async def save_books(store: PostgresBookStore, slots: SlotLeases) -> None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
 from openbell_server.domain.controls.facts import Facts, Holding, Rate
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.money.losses import LossMark
 from support.builders.control_commands import (
     BUY,
     NOW,
@@ -160,4 +162,52 @@ def _gross() -> Iterator[Case]:
     )
 
 
-EXPOSURE_CASES: Final = [*_exposure(), *_matches(), *_day_values(), *_gross()]
+def _losses() -> Iterator[Case]:
+    def lost(
+        opening: str, highest: str | None = None, zone: str = "UTC", age: float = 0, facts: Facts | None = None
+    ) -> Facts:
+        mark = LossMark(
+            day=NOW.date(),
+            opening=Decimal(0),
+            highest=Decimal(0),
+            profit=Decimal(0),
+            lost_from_opening=Decimal(opening),
+            lost_from_highest=Decimal(highest or opening),
+            as_of=NOW - timedelta(seconds=age),
+        )
+        return replace(facts or knows(), losses={("USD", zone): mark})
+
+    terms = {"value": "1000", "currency": "USD"}
+    halts, highest = {"on_breach": "HALTED"}, {"measured_from": "HIGHEST"}
+    held = lost("1000.01", facts=holds("10"))
+    yield from cases_of(
+        "LOSS_MAX",
+        terms,
+        ("pass", "nothing lost", asks(), lost("0"), True, {"limit": "1000", "observed": "0"}),
+        ("edge", "lost as much as it may", asks(), lost("1000", "5000"), True, {"observed": "1000"}),
+        ("edge", "lost a cent more, sells what is held", asks(SELL), held, True, {"limit": "10", "observed": "10"}),
+        ("refuse", "lost a cent more, sells more than is held", asks(SELL, "11"), held, False),
+        ("refuse", "lost a cent more, buys", asks(), held, False),
+        ("refuse", "lost a cent more, sells short", asks(SHORT, "1"), held, False, {"observed": "1000.01"}),
+        ("refuse", "of the highest", asks(SHORT), lost("0", "1001"), False, {"parameters": terms | highest}),
+        (
+            "edge",
+            "of the highest as much as it may",
+            asks(),
+            lost("0", "1000"),
+            True,
+            {"parameters": terms | highest},
+        ),
+        ("refuse", "halted", asks(SELL), lost("1000.01", facts=holds("10")), False, {"parameters": terms | halts}),
+        ("edge", "measured as long ago as may be", asks(), lost("1000", age=30), True),
+    )
+    yield from missing_of(
+        "LOSS_MAX",
+        terms,
+        ("never measured", asks(), knows()),
+        ("measured too long ago", asks(), lost("0", age=30.001)),
+        ("measured in another zone", asks(), lost("0", zone="Asia/Tokyo")),
+    )
+
+
+EXPOSURE_CASES: Final = [*_exposure(), *_matches(), *_day_values(), *_gross(), *_losses()]

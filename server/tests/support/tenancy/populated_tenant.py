@@ -46,7 +46,7 @@ from support.builders.tenant import (
 from support.tenancy.halts import halted
 from support.tenancy.outbox_queues import relay_store
 from support.tenancy.statements import Owner
-from support.tenancy.tenant_balances import add_balances, add_books, values_of_books
+from support.tenancy.tenant_balances import add_balances, add_books, add_losses, values_of_books
 from support.tenancy.tenant_delivery_queue import values_of_lanes
 from support.tenancy.tenant_markets import values_of_markets, with_markets
 from support.tenancy.tenant_rules import values_of_rules
@@ -136,6 +136,7 @@ async def populated_tenant(pool: Pool) -> PopulatedTenant:
         log_position_adjusted(transaction, Symbol("AAPL"), Decimal(0), Decimal(1), PositionCause.OPENING)
     await add_balances(pool, harness.account)
     await add_books(pool, harness.account)
+    await add_losses(pool, harness.tenant.account)
     await lose_users(pool, harness.tenant.account.organization_id)
     assert await PostgresStreamCounts(pool, uuid4()).raise_count(harness.tenant.account.organization_id, 1, 10, 1)
     executor_id, leases = uuid4(), PostgresLeaseStore(pool)

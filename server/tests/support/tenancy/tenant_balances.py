@@ -4,14 +4,21 @@ import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from openbell_server.adapters.postgres.connection import Pool, Role, transaction
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.money.balances import PostgresBalanceStore
 from openbell_server.adapters.postgres.money.books import PostgresBookStore
+from openbell_server.adapters.postgres.money.losses import PostgresLossStore
 from openbell_server.application.events.account_log import log_balances_changed
+from openbell_server.application.money.ports import AnnouncedBreach
 from openbell_server.application.money.save_books import SaveBooks
 from openbell_server.application.ports.account_transaction import BrokerAccount
+from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.controls.findings import Mode, Scope
+from openbell_server.domain.controls.kinds.losses import LossLimit
+from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.identifiers import AccountId
 from openbell_server.domain.money.balances import Balances
 from support.tenancy.statements import Owner
@@ -35,6 +42,25 @@ async def add_books(pool: Pool, account: BrokerAccount) -> None:
     await SaveBooks(store, store, events_behind=1)([account.slot])
 
 
+async def add_losses(pool: Pool, account: TradingAccount) -> None:
+    """A loss beyond a limit, and its event."""
+    rule = Rule(
+        code="LOSS_MAX",
+        scope=Scope.ACCOUNT,
+        subject=str(account.id),
+        symbol=None,
+        api_key_id=None,
+        parameters=None,
+        mode=Mode.HARD,
+        on_missing=None,
+        version=1,
+    )
+    breach, store = AnnouncedBreach(rule, LossLimit(Decimal(1), "USD")), PostgresLossStore(pool)
+    for profit in (0, -2):
+        now = await pool.fetchval("select clock_timestamp()")
+        await store.keep_loss(account, ("USD", "UTC"), now.date(), Decimal(profit), now, [breach])
+
+
 async def values_of_books(owner: Owner, account_id: AccountId) -> dict[str, Any]:
     """A book and a figure to save, and days with every trade."""
     now = datetime.now(UTC)
@@ -50,5 +76,12 @@ async def values_of_books(owner: Owner, account_id: AccountId) -> dict[str, Any]
         "figures": json.dumps([figures | {"period": now.isoformat()}]),
         "left_out": [],
         "only_symbol": None,
+        "platform_id": UUID(int=0),
+        "bodies": ['{"code": "LOSS_MAX"}'],
+        "timezone": "UTC",
+        "day": now.date(),
+        **dict.fromkeys(("opening", "highest", "profit", "lost_from_opening", "lost_from_highest"), 0),
+        "as_of": now,
+        "announced": [],
         "day_starts": [now - timedelta(days=3650), now + timedelta(days=1)],
     }

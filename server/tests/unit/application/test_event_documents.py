@@ -113,6 +113,19 @@ BODIES: Final[Mapping[EventKind, Mapping[str, object]]] = {
         "maintenance_margin": None,
         "as_of": "2026-11-02T12:00:00+00:00",
     },
+    EventKind.LOSS_LIMIT_EXCEEDED: {
+        "code": "LOSS_MAX",
+        "scope": "ACCOUNT",
+        "mode": "HARD",
+        "control_version": 3,
+        "currency": "USD",
+        "limit": "1000",
+        "loss": "1000.50",
+        "measured_from": "OPENING",
+        "on_breach": "REDUCE_ONLY",
+        "day": "2026-11-02",
+        "as_of": "2026-11-02T12:00:00+00:00",
+    },
     EventKind.INTENT_REFUSED: {
         "receipt_id": "r",
         "codes": ["QTY_MAX"],
@@ -127,7 +140,7 @@ BODIES: Final[Mapping[EventKind, Mapping[str, object]]] = {
 }
 OF_INTENTS: Final = {EventKind.INTENT_ACTION, EventKind.BROKER_ORDER, EventKind.BROKER_TRADE}
 # Protobuf writes these as strings.
-LONG_NUMBERS: Final = {"account_seq", "version"}
+LONG_NUMBERS: Final = {"account_seq", "version", "control_version"}
 
 
 def an_event(kind: EventKind) -> AccountEvent:

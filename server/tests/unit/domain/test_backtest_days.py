@@ -7,9 +7,10 @@ from typing import Any
 from openbell_server.domain.controls.backtest import Replay
 from openbell_server.domain.controls.backtest_markets import Recalled, ReceiptLine, recalled
 from openbell_server.domain.controls.backtest_state import RecordedState
-from openbell_server.domain.controls.rules import RuleBook
+from openbell_server.domain.controls.rules import OnMissing, RuleBook
 from support.builders.recorded_commands import AAPL, NOON, a_command, a_replay, a_rule
 
+FROM_HIGHEST = {"measured_from": "HIGHEST"}
 DAY: dict[str, Any] = {"value": "20", "currency": "USD", "timezone": "UTC"}
 
 
@@ -46,3 +47,13 @@ def test_a_day_without_its_beginning_or_its_prices_is_only_sure_where_it_refuses
         replay = Replay(book, RecordedState([], {}), since=NOON, begins_at=begins_at)
         replay.take(commands)
         assert (replay.tally.refused, replay.tally.undecided) == told_of, begins_at
+
+
+def test_a_loss_is_known_where_a_receipt_has_it() -> None:
+    inputs = {"currency": "USD", "timezone": "UTC", "measured_from": "OPENING", "loss": "101"}
+    known = replace(a_command(), recalled=recalled(AAPL, [ReceiptLine(code="LOSS_MAX", inputs=inputs)]))
+    limit: dict[str, Any] = {"value": "100", "currency": "USD", "on_breach": "HALTED"}
+    for parameters, told_of in ((limit, (1, 0)), (limit | {"value": "101"}, (0, 0)), (limit | FROM_HIGHEST, (0, 1))):
+        replay = a_replay(replace(a_rule("LOSS_MAX", **parameters), on_missing=OnMissing.DENY))
+        replay.take([known])
+        assert (replay.tally.refused, replay.tally.undecided) == told_of, parameters

@@ -61,6 +61,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("DAY_NOTIONAL_MAX", {"value": "1"}),
     ("DAY_NOTIONAL_MAX", VALUE | {"timezone": "Mars/Olympus"}),
     ("GROSS_MAX", {"currency": "USD"}),
+    ("LOSS_MAX", VALUE | {"on_breach": "ACTIVE"}),
     ("TICK", {"tick": "0"}),
     ("TICK", {"lot": "1"}),
     ("LOT", {"lot": 1}),

@@ -1,4 +1,4 @@
-"""Reads prices, instruments and exchange rates in the caller's transaction and under its locks."""
+"""Reads prices, instruments, exchange rates and losses in the caller's transaction and under its locks."""
 
 from collections.abc import Collection
 
@@ -9,6 +9,7 @@ from openbell_server.adapters.postgres.connection import Connection
 from openbell_server.domain.controls.facts import Rate, ReferencePrice
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
 from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.money.losses import LossMark
 
 _queries = named_queries.load("markets")
 
@@ -55,3 +56,23 @@ async def read_rates(
 
 def price_of(row: asyncpg.Record) -> ReferencePrice:
     return ReferencePrice(price=row["price"], as_of=row["as_of"], source=row["source"], bid=row["bid"], ask=row["ask"])
+
+
+async def read_losses(
+    connection: Connection, organization_id: OrganizationId, account_id: AccountId
+) -> dict[tuple[str, str], LossMark]:
+    """What the account lost on its last measured day, by currency and time zone."""
+    rows = _queries.read_losses(connection, organization_id=organization_id, account_id=account_id)
+    return {(row["currency"], row["timezone"]): mark_of(row) async for row in rows}
+
+
+def mark_of(row: asyncpg.Record) -> LossMark:
+    return LossMark(
+        day=row["day"],
+        opening=row["opening"],
+        highest=row["highest"],
+        profit=row["profit"],
+        lost_from_opening=row["lost_from_opening"],
+        lost_from_highest=row["lost_from_highest"],
+        as_of=row["as_of"],
+    )

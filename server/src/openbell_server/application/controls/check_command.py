@@ -106,6 +106,7 @@ class Case:
             exposure=known.exposure,
             equal_orders=known.equal_orders,
             others=known.others,
+            losses=known.losses,
             rates_of_exchange={**self.facts.rates_of_exchange, **known.rates_of_exchange},
         )
         if Need.RATE in self.needs:

@@ -2,14 +2,18 @@
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Protocol
 
 from openbell_server.domain.access.accounts import TradingAccount
+from openbell_server.domain.controls.kinds.losses import LossLimit
+from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
 from openbell_server.domain.money.balances import StoredBalances
+from openbell_server.domain.money.losses import LossMark
 from openbell_server.domain.money.profit import Book, Entry, Figures, Trade
+from openbell_server.domain.orders.intents import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +107,59 @@ class BooksBehind(Protocol):
 class BalanceStore(Protocol):
     async def read_balances(self, organization_id: OrganizationId, account_id: AccountId) -> StoredBalances | None:
         """The balances stored last; None: never. The account's executor keeps them fresh for the next minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncedBreach:
+    """A limit whose breach is an event, once for each day and version of the rule."""
+
+    rule: Rule
+    loss_limit: LossLimit
+
+    @property
+    def key(self) -> str:
+        return f"{self.rule.scope} {self.rule.version}"
+
+    @property
+    def limit(self) -> Decimal:
+        return self.loss_limit.value
+
+    def lost(self, mark: LossMark) -> Decimal:
+        return self.loss_limit.lost(mark)
+
+    def body(self, mark: LossMark) -> dict[str, object]:
+        """The event's, as JSON."""
+        return {
+            "code": self.rule.code,
+            "scope": self.rule.scope,
+            "mode": self.rule.mode,
+            "control_version": self.rule.version,
+            "currency": self.loss_limit.currency,
+            "limit": plain(self.limit),
+            "loss": plain(self.lost(mark)),
+            "measured_from": self.loss_limit.measured_from,
+            "on_breach": self.loss_limit.on_breach,
+            "day": mark.day.isoformat(),
+            "as_of": mark.as_of.isoformat(),
+        }
+
+
+class LossStore(Protocol):
+    async def accounts_with_loss_limits_across_organizations(
+        self, slots: Collection[int]
+    ) -> list[tuple[OrganizationId, AccountId, datetime]]:
+        """Accounts of these slots with a limit on losses, each with the database's time."""
+
+    async def keep_loss(
+        self,
+        account: TradingAccount,
+        place: tuple[str, str],
+        day: date,
+        profit: Decimal,
+        at: datetime,
+        breaches: Sequence[AnnouncedBreach],
+    ) -> bool:
+        """Store a measurement of the profit in a currency and time zone, unless a later one is stored.
+
+        Whether it exceeded a limit for the first time on this day: the account's log has that.
+        """

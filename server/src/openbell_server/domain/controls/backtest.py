@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from openbell_server.domain.controls.backtest_days import RecordedDays
-from openbell_server.domain.controls.backtest_markets import NOTHING_RECALLED, Recalled, held_elsewhere
+from openbell_server.domain.controls.backtest_markets import NOTHING_RECALLED, Recalled, held_elsewhere, lost_then
 from openbell_server.domain.controls.backtest_state import (
     OrderSnapshot,
     PositionAdjusted,
@@ -33,11 +33,13 @@ from openbell_server.domain.controls.kinds.day_values import DAY_NOTIONAL_MAX
 from openbell_server.domain.controls.kinds.exposure import SELF_MATCH
 from openbell_server.domain.controls.kinds.gross import GROSS_MAX, GrossValue
 from openbell_server.domain.controls.kinds.increments import LOT, TICK
+from openbell_server.domain.controls.kinds.losses import LossLimit
 from openbell_server.domain.controls.kinds.prices import NOTIONAL_MAX, PRICE_COLLAR, Collar
 from openbell_server.domain.controls.kinds.repeats import DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX, RATE_ORDERS, SubmitRate
 from openbell_server.domain.controls.rules import Rule, RuleBook
 from openbell_server.domain.identifiers import IntentId, Symbol
 from openbell_server.domain.markets.calendars import MarketCalendars
+from openbell_server.domain.money.losses import LossMark
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderType
 
@@ -259,6 +261,7 @@ class Replay:
             judged={(rule.scope, rule.subject): self._times(rule, now) for rule in rates},
             day_values=self._days.values(days, now),
             others=self._others(command, rules),
+            losses=_losses(command, rules),
         )
 
     def _others(self, command: RecordedCommand, rules: Sequence[Rule]) -> list[Holding]:
@@ -304,6 +307,17 @@ class Replay:
         if line is None:
             line = self.tally.by_rule[place] = RuleTally(finding.scope, finding.code, symbol, api_key_id)
         return line
+
+
+def _losses(command: RecordedCommand, rules: Sequence[Rule]) -> dict[tuple[str, str], LossMark]:
+    """Without those that some rule needs and no receipt has."""
+    limits, then = (
+        [rule.parameters for rule in rules if isinstance(rule.parameters, LossLimit)],
+        command.recalled.losses,
+    )
+    unknown = {limit.place for limit in limits if (*limit.place, limit.measured_from) not in then}
+    places = {limit.place for limit in limits} - unknown
+    return {place: lost_then(then, place, command.judged_at) for place in places}
 
 
 def _is_unsure(rule: Rule, recalled: Recalled, asked: CommandFacts) -> bool:

@@ -1,14 +1,18 @@
 """Market data that receipts recorded when a command was evaluated; data that no rule used then is not recorded."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
 from openbell_server.domain.controls.facts import Holding, Rate, ReferencePrice
+from openbell_server.domain.controls.kinds.losses import MeasuredFrom
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.money.losses import LossMark
+
+Losses = Mapping[tuple[str, str, str], Decimal]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +26,8 @@ class Recalled:
     rates_of_exchange: Mapping[tuple[str, str], Rate] = field(default_factory=dict)
     # The value of what the account held in other symbols, by currency.
     others: Mapping[str, Decimal] = field(default_factory=dict)
+    # The largest loss of the day, by currency, time zone and what it was measured from.
+    losses: Losses = field(default_factory=dict)
 
 
 NOTHING_RECALLED: Final = Recalled()
@@ -36,12 +42,13 @@ class ReceiptLine:
     inputs: dict[str, str] = field(default_factory=dict)
 
 
-def recalled(symbol: Symbol, lines: Iterable[ReceiptLine]) -> Recalled:
+def recalled(symbol: Symbol, lines: Sequence[ReceiptLine]) -> Recalled:
     tick, lot, known = None, None, set()
     price: ReferencePrice | None = None
     multiplier, currency = Decimal(1), ""
     rates: dict[tuple[str, str], Rate] = {}
     others: dict[str, Decimal] = {}
+    losses = _losses(lines)
     for line in lines:
         inputs = line.inputs
         if not inputs:
@@ -64,7 +71,7 @@ def recalled(symbol: Symbol, lines: Iterable[ReceiptLine]) -> Recalled:
             case "LOT" if line.limit is not None and inputs.get("lot_source") == "broker":
                 known.add("LOT")
                 lot = Decimal(line.limit)
-    if price is None and not known:
+    if price is None and not known and not losses:
         return NOTHING_RECALLED
     instrument = replace(_share(symbol, currency), tick=tick, lot=lot, multiplier=multiplier)
     return Recalled(
@@ -73,6 +80,26 @@ def recalled(symbol: Symbol, lines: Iterable[ReceiptLine]) -> Recalled:
         instrument_known_to=frozenset(known),
         rates_of_exchange=rates,
         others=others,
+        losses=losses,
+    )
+
+
+def _losses(lines: Sequence[ReceiptLine]) -> dict[tuple[str, str, str], Decimal]:
+    named = [line.inputs for line in lines if line.code == "LOSS_MAX" and "loss" in line.inputs]
+    return {(each["currency"], each["timezone"], each["measured_from"]): Decimal(each["loss"]) for each in named}
+
+
+def lost_then(losses: Losses, place: tuple[str, str], at: datetime) -> LossMark:
+    """The losses that were recorded; one that was not is of no limit that is asked for."""
+    nothing = Decimal(0)
+    return LossMark(
+        day=at.date(),
+        opening=nothing,
+        highest=nothing,
+        profit=nothing,
+        lost_from_opening=losses.get((*place, MeasuredFrom.OPENING), nothing),
+        lost_from_highest=losses.get((*place, MeasuredFrom.HIGHEST), nothing),
+        as_of=at,
     )
 
 

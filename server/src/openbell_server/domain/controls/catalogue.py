@@ -11,6 +11,7 @@ from openbell_server.domain.controls.kinds import (
     gross,
     increments,
     lists,
+    losses,
     prices,
     repeats,
     sizes,
@@ -42,6 +43,7 @@ CATALOGUE: Final[dict[str, ControlKind]] = {
         exposure.POSITION_MAX,
         gross.GROSS_MAX,
         exposure.SELF_MATCH,
+        losses.LOSS_MAX,
     )
 }
 PLACES: Final = {code: place for place, code in enumerate(CATALOGUE)}

@@ -10,6 +10,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.markets.calendars import MarketCalendars
 from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.money.losses import LossMark
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Terms
 
@@ -31,10 +32,11 @@ class Need(StrEnum):
     RATE = "rate"
     DAY_VALUE = "day_value"
     OTHERS = "others"
+    LOSSES = "losses"
 
 
 # Counted under the account's lock.
-STATEFUL = frozenset({Need.EXPOSURE, Need.DUPLICATES, Need.RATE, Need.DAY_VALUE, Need.OTHERS})
+STATEFUL = frozenset({Need.EXPOSURE, Need.DUPLICATES, Need.RATE, Need.DAY_VALUE, Need.OTHERS, Need.LOSSES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,8 @@ class Facts:
     # By source and target currency.
     rates_of_exchange: Mapping[tuple[str, str], Rate] = field(default_factory=dict)
     exposure: Exposure | None = None
+    # What the account lost on this day, by currency and time zone.
+    losses: Mapping[tuple[str, str], LossMark] = field(default_factory=dict)
     # What the account holds in other symbols than that of the command.
     others: Sequence[Holding] | None = None
     # None if the calendars could not be read.

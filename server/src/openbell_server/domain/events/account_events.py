@@ -19,6 +19,7 @@ class EventKind(IntEnum):
     CONTROL_CHANGED = 7
     INTENT_REFUSED = 8
     BALANCES_CHANGED = 9
+    LOSS_LIMIT_EXCEEDED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

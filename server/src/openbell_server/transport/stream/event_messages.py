@@ -24,6 +24,7 @@ KINDS = {
     pb.EVENT_TYPE_CONTROL_CHANGED: EventKind.CONTROL_CHANGED,
     pb.EVENT_TYPE_INTENT_REFUSED: EventKind.INTENT_REFUSED,
     pb.EVENT_TYPE_BALANCES_CHANGED: EventKind.BALANCES_CHANGED,
+    pb.EVENT_TYPE_LOSS_LIMIT_EXCEEDED: EventKind.LOSS_LIMIT_EXCEEDED,
 }
 
 # Messages whose fields are those of the stored body.
@@ -36,6 +37,7 @@ _OF_TEXTS_AND_NUMBERS: Final = {
 _WITH_A_TIME: Final = {
     EventKind.EXTERNAL_ORDER: (pb.ExternalOrder, "accepted_at"),
     EventKind.BALANCES_CHANGED: (pb.BalancesChanged, "as_of"),
+    EventKind.LOSS_LIMIT_EXCEEDED: (pb.LossLimitExceeded, "as_of"),
 }
 _TOKEN_KEPT_MAX: Final = 64
 

@@ -40,7 +40,7 @@ class JudgingTransaction:
         assert action.at_door is not None
         facts = Facts(now=action.at_door.now, calendars=self.calendars)
         organization_id, broker, symbol = self.account.organization_id, self.account.broker, asked.symbol
-        if Need.EXPOSURE in needs:
+        if needs & {Need.EXPOSURE, Need.LOSSES}:
             question = Counting(
                 asked=asked,
                 needs=needs,
@@ -53,7 +53,11 @@ class JudgingTransaction:
                 self.connection, organization_id, self.account.account_id, question
             )
             facts = replace(
-                facts, exposure=found.exposure, others=found.others, rates_of_exchange=found.rates_of_exchange
+                facts,
+                exposure=found.exposure,
+                others=found.others,
+                losses=found.losses,
+                rates_of_exchange=found.rates_of_exchange,
             )
         if Need.PRICE in needs:
             prices = await market_rows.read_prices(self.connection, organization_id, broker, [symbol])

@@ -95,3 +95,8 @@ union
 select account_id, symbol from orders
 where organization_id = :organization_id and account_id = any(:account_ids::uuid[]) and standing <> 'CLOSED'
 limit :row_limit;
+
+-- name: read_losses(organization_id, account_id)
+select currency, timezone, day, opening, highest, profit, lost_from_opening, lost_from_highest, as_of, announced
+from loss_marks
+where organization_id = :organization_id and account_id = :account_id;

@@ -12,7 +12,13 @@ import asyncpg
 from openbell_server.adapters.postgres import named_queries
 from openbell_server.adapters.postgres.connection import Connection, PostgresStore, Role, act_as, transaction
 from openbell_server.adapters.postgres.intents.intents import accept
-from openbell_server.adapters.postgres.market_rows import read_instruments, read_prices, read_rates, want_symbols
+from openbell_server.adapters.postgres.market_rows import (
+    read_instruments,
+    read_losses,
+    read_prices,
+    read_rates,
+    want_symbols,
+)
 from openbell_server.application.controls.ports.rules import CountedFacts, Counting
 from openbell_server.application.ports.accept_step import Acceptance, AcceptStatus, Submission
 from openbell_server.domain.access.accounts import TradingAccount
@@ -22,6 +28,7 @@ from openbell_server.domain.controls.kinds.repeats import SubmitRate
 from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.controls.rules import Rule
 from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId, Symbol
+from openbell_server.domain.money.losses import LossMark
 
 _queries = named_queries.load("accept_with_counts")
 
@@ -56,6 +63,9 @@ async def read_facts(
     if wants_others:
         quantities = dict(zip(row["other_symbols"], row["other_quantities"], strict=True))
         others, rates = await _priced(connection, organization_id, question, quantities)
+    losses = dict[tuple[str, str], LossMark]()
+    if Need.LOSSES in question.needs:
+        losses = await read_losses(connection, organization_id, account_id)
     return CountedFacts(
         now=row["now"],
         epochs=(row["organization_epoch"], row["account_epoch"]),
@@ -64,6 +74,7 @@ async def read_facts(
         equal_orders=row["equal_orders"] if wants_equals else None,
         others=others,
         rates_of_exchange=rates,
+        losses=losses,
     )
 
 

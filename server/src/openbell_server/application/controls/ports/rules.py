@@ -16,6 +16,7 @@ from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.controls.rules import Address, Override, Rule, RuleBook, RuleTerms, StoredRule
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol
 from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.money.losses import LossMark
 from openbell_server.domain.orders.intents import IntentAction
 
 
@@ -144,6 +145,8 @@ class CountedFacts:
     # What the account holds in other symbols, and rates from the currencies of these symbols.
     others: Sequence[Holding] | None
     rates_of_exchange: Mapping[tuple[str, str], Rate]
+    # What the account lost, by currency and time zone.
+    losses: Mapping[tuple[str, str], LossMark]
 
 
 class CountedAccept(Protocol):

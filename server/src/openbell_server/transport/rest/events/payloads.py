@@ -3,12 +3,14 @@
 The names are those of proto/trading.proto. The payloads are stored as JSON and sent as they are stored.
 """
 
+from datetime import date
 from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
 
 from openbell_server.domain.access.credentials import CredentialStatus
-from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.findings import Mode, Scope
+from openbell_server.domain.controls.kinds.losses import MeasuredFrom, OnBreach
 from openbell_server.domain.controls.rules import ControlChange, SwitchState
 from openbell_server.domain.orders.action_lifecycle import ActionState
 from openbell_server.domain.orders.broker_trades import TradeKind
@@ -97,6 +99,24 @@ class BalancesChangedBody(Struct, frozen=True):
     buying_power: str | UnsetType = UNSET
     initial_margin: str | UnsetType = UNSET
     maintenance_margin: str | UnsetType = UNSET
+
+
+class LossLimitExceededBody(Struct, frozen=True):
+    """The account lost more than a rule LOSS_MAX allows; once for each day and version of the rule."""
+
+    code: str
+    scope: Scope
+    # A rule in shadow mode stops nothing.
+    mode: Mode
+    control_version: int
+    currency: str
+    limit: str
+    loss: str
+    measured_from: MeasuredFrom
+    on_breach: OnBreach
+    # A date in the time zone of the rule.
+    day: date
+    as_of: Moment
 
 
 class BrokerTradeBody(Struct, frozen=True):

@@ -25,6 +25,7 @@ from openbell_server.transport.rest.events.payloads import (
     ControlChangedBody,
     IntentActionBody,
     IntentRefusedBody,
+    LossLimitExceededBody,
     PositionAdjustedBody,
 )
 from openbell_server.transport.rest.events.server_sent_events import EventStreams
@@ -66,6 +67,7 @@ class EventBody(Struct, frozen=True, kw_only=True):
     control_changed: ControlChangedBody | UnsetType = UNSET
     intent_refused: IntentRefusedBody | UnsetType = UNSET
     balances_changed: BalancesChangedBody | UnsetType = UNSET
+    loss_limit_exceeded: LossLimitExceededBody | UnsetType = UNSET
 
 
 class GapBody(Struct, frozen=True):

@@ -99,6 +99,30 @@ grant insert, update on account_balances to openbell_execution;
 grant select (organization_id, account_id, read_at) on account_balances to openbell_executor;
 create policy find_work on account_balances for select to openbell_executor using (true);
 
+create table loss_marks (
+    organization_id uuid not null,
+    account_id uuid not null,
+    currency text not null check (currency ~ '^[A-Z]{3}$'),
+    timezone text not null,
+    day date not null,
+    -- The profit of everything that was ever traded: when the day began, at its highest, and at the last measurement.
+    opening numeric not null,
+    highest numeric not null,
+    profit numeric not null,
+    -- The largest losses of the day.
+    lost_from_opening numeric not null,
+    lost_from_highest numeric not null,
+    as_of timestamptz not null,
+    -- The rules, with their version, whose breach is in the account's log.
+    announced text[] not null,
+    primary key (account_id, currency, timezone),
+    foreign key (organization_id, account_id) references accounts
+) with (fillfactor = 50);
+comment on table loss_marks is 'What each account with a limit on losses has lost on its last measured day, in the currency and time zone of the limit.';
+call protect_tenant_table('loss_marks');
+grant select on loss_marks to openbell_reader;
+grant insert, update on loss_marks to openbell_execution;
+
 create table wanted_balances (
     organization_id uuid not null,
     account_id uuid not null,
