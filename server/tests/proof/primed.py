@@ -141,14 +141,21 @@ async def _at_rest(platform: LocalPlatform, client: AsyncClient, logs: list[Log]
         if asyncio.get_running_loop().time() > deadline:
             break
         await asyncio.sleep(POLL_SECONDS)
-    wrong = 0
-    for log in logs:
+    pairs = [await _listed_and_primed(client, log, deadline) for log in logs]
+    return sum(listed != primed for listed, primed in pairs)
+
+
+async def _listed_and_primed(client: AsyncClient, log: Log, deadline: float) -> tuple[Published, Published]:
+    """Both after the same event: balances are logged some seconds after the last fill."""
+    while True:
         listed = await _listed(client, log.account_id)
-        await log.has_come_to(listed.account_seq)
         async with client.mirror(account_id=log.account_id) as mirror:
-            wrong += _told(mirror) != listed
-        log.told.append(listed)
-    return wrong
+            primed = _told(mirror)
+        if listed.account_seq == primed.account_seq or asyncio.get_running_loop().time() > deadline:
+            break
+    await log.has_come_to(listed.account_seq)
+    log.told.append(listed)
+    return listed, primed
 
 
 async def _listed(client: AsyncClient, account_id: str) -> Published:
