@@ -20,6 +20,8 @@ from openbell_server.domain.time_zones import DEFAULT_ZONE
 
 
 class MeasuredFrom(StrEnum):
+    """What a loss of the day is counted from."""
+
     # The profit when the day began.
     OPENING = "OPENING"
     # The highest profit of the day.
