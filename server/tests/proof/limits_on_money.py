@@ -144,6 +144,7 @@ async def _race_with_fills(figures: Figures, pool: Pool, size: Size) -> None:
     for code in KINDS:
         figures.at_least(f"refused live by {code}", refused[code], 1)
     await _compare_day(figures, pool, tenant, Fraction(size.day_value))
+    await pool.execute("analyze", timeout=300)
     tally = (await backtested(pool, tenant, rules)).tally
     figures.exactly("back-test: commands evaluated again", tally.intents, commands)
     figures.exactly("back-test: refused again, accepted live", tally.newly_refused, 0)

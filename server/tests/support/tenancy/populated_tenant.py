@@ -194,6 +194,8 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
     terms = RuleTerms(parameters={"quantity": "1000000"})
     await PostgresRuleStore(pool).save_rule(address, "QTY_MAX", terms, "size", tenant.principal, None)
+    terms = RuleTerms(parameters={"value": "1000000", "currency": "USD"})
+    await PostgresRuleStore(pool).save_rule(address, "LOSS_MAX", terms, "losses", tenant.principal, None)
     async with transaction(pool, Role.TENANT, account.organization_id) as connection:
         rates = {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": account.now}
         counted = named_queries.load("accept_with_counts")
