@@ -11,6 +11,8 @@ from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.migrate import migrate
 from openbell_server.devtools.background_services import create_databases
 from openbell_server.devtools.local_services import LocalServices
+from openbell_server.domain.controls.catalogue import CATALOGUE
+from openbell_server.domain.controls.findings import Scope
 from openbell_server.telemetry.logs import configure_logging
 from proof.figures import Figures
 from support.authorization.loosening_pairs import (
@@ -110,6 +112,8 @@ def _rules(scope: str) -> Iterator[Pair]:
             path = f"/v1/controls/rules/{code}{SCOPES[scope]}"
             bodies = [{"mode": "HARD", "parameters": each, "reason": "tests"} for each in (one, other)]
             lists = {one.get("list"), other.get("list")}
+            if Scope(scope.upper()) not in CATALOGUE[code].scopes:
+                continue
             if code == "RESTRICTED" and (scope == "symbol" or (scope == "key" and "DENY" in lists)):
                 continue
             calls = [(Call("PUT", path, body),) for body in bodies]
