@@ -25,6 +25,7 @@ NAMES_NONE = {
         "execution.append_events",
         "account_changes.append_control_changed",
         "accept_with_counts.append_refusal",
+        "losses.append_breaches",
         "stream_counts.lock_stream_counts",
     ),
     *("intents.accept_commands", "calendars.change_session", "calendars.session_changes"),

@@ -184,18 +184,14 @@ async def lose_users(pool: Pool, organization_id: OrganizationId) -> None:
 
 async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     """Both controls of a symbol that is not traded, and a receipt of a refusal."""
-    store, account, where = (
-        PostgresControlStore(pool),
-        tenant.account,
-        (tenant.account.organization_id, tenant.account.id),
-    )
+    store, account = PostgresControlStore(pool), tenant.account
+    where = (account.organization_id, account.id)
     await store.set_manual(*where, Symbol("HALTED"), ManualControl(manually_disabled=True), tenant.principal)
     await store.change_time(*where, Symbol("HALTED"), lambda control: control, tenant.principal)
     address = Address(organization_id=account.organization_id, scope=Scope.ACCOUNT, account_id=account.id)
-    terms = RuleTerms(parameters={"quantity": "1000000"})
-    await PostgresRuleStore(pool).save_rule(address, "QTY_MAX", terms, "size", tenant.principal, None)
-    terms = RuleTerms(parameters={"value": "1000000", "currency": "USD"})
-    await PostgresRuleStore(pool).save_rule(address, "LOSS_MAX", terms, "losses", tenant.principal, None)
+    for code, parameters in (("QTY_MAX", {"quantity": "1000000"}), ("LOSS_MAX", {"value": "9", "currency": "USD"})):
+        terms = RuleTerms(parameters=parameters)
+        await PostgresRuleStore(pool).save_rule(address, code, terms, "size", tenant.principal, None)
     async with transaction(pool, Role.TENANT, account.organization_id) as connection:
         rates = {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": account.now}
         counted = named_queries.load("accept_with_counts")
