@@ -27,6 +27,15 @@ FAULTS: Final = (
         tests=("integration/test_day_values.py::test_orders_are_accepted_up_to_the_value_of_the_day_and_no_further",),
     ),
     SourceFault(
+        name="buying power is free again as soon as the broker answered",
+        file="adapters/postgres/intents/accept_with_counts.sql",
+        old="and (s.settled_at is null or s.settled_at > b.as_of - interval '5 seconds')",
+        new="and s.settled_at is null",
+        tests=(
+            "integration/test_funds.py::test_an_order_is_reserved_until_a_report_from_after_the_brokers_answer_includes_it",
+        ),
+    ),
+    SourceFault(
         name="a shadow rule rejects",
         file="domain/controls/kind.py",
         old="verdict=Verdict.PASSED if passes else refusal,",

@@ -9,6 +9,7 @@ from typing import Any, Final
 from openbell_server.domain.controls.facts import Facts, Holding, Rate
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.identifiers import Symbol
+from openbell_server.domain.money.balances import FreeBuyingPower
 from openbell_server.domain.money.losses import LossMark
 from support.builders.control_commands import (
     BUY,
@@ -210,4 +211,84 @@ def _losses() -> Iterator[Case]:
     )
 
 
-EXPOSURE_CASES: Final = [*_exposure(), *_matches(), *_day_values(), *_gross(), *_losses()]
+def _left(power: str | None, reserved: str = "0", position: str | None = "0", **known: Any) -> Facts:
+    funds = None
+    if power is not None:
+        as_of = NOW - timedelta(seconds=known.pop("age", 0))
+        amounts = {"buying_power": Decimal(power), "reserved": Decimal(reserved)}
+        funds = FreeBuyingPower(currency=known.pop("paid_in", "USD"), as_of=as_of, **amounts)
+    working = {name: known.pop(name) for name in ("buys", "sells") if name in known}
+    market = {"instrument": share(), "price": priced("100"), "funds": funds, **known}
+    return replace(holds(position, **working), **market)
+
+
+def _funds() -> Iterator[Case]:
+    terms = {"currency": "USD", "buffer_percent": "0"}
+    bigger = changes(asks(quantity="20", limit="100"), quantity="10", limit="100", filled="10")
+    yield from cases_of(
+        "BUYING_POWER",
+        terms,
+        (
+            "pass",
+            "an order that costs less",
+            asks(limit="100"),
+            _left("5000"),
+            True,
+            {"limit": "5000", "observed": "1000"},
+        ),
+        ("edge", "an order that costs all of it", asks(limit="100"), _left("1000"), True, {"observed": "1000"}),
+        ("edge", "a cent more than there is", asks(limit="100"), _left("999.99"), False, {"limit": "999.99"}),
+        (
+            "refuse",
+            "with what was accepted since",
+            asks(limit="100"),
+            _left("2000", "1000.01"),
+            False,
+            {"limit": "999.99"},
+        ),
+        (
+            "edge",
+            "all but what must be left",
+            asks(limit="100"),
+            _left("1500"),
+            True,
+            {"parameters": terms | {"keep": "500"}},
+        ),
+        (
+            "refuse",
+            "of what must be left",
+            asks(limit="100"),
+            _left("1500"),
+            False,
+            {"parameters": terms | {"keep": "500.01"}},
+        ),
+        ("refuse", "an account that owes", asks(limit="1"), _left("-5"), False, {"limit": "-5", "observed": "10"}),
+        ("edge", "a SELL beyond what is held costs the rest", asks(SELL, "30"), _left("1000", position="20"), True),
+        ("refuse", "a SELL_SHORT", asks(SHORT, "11"), _left("1000"), False, {"observed": "1100"}),
+        (
+            "refuse",
+            "a SELL of what another order sells already",
+            asks(SELL, "11"),
+            _left("0", position="20", sells="10"),
+            False,
+            {"observed": "100"},
+        ),
+        ("edge", "a REPLACE costs what it adds", bigger, _left("1000", position="10"), True, {"observed": "1000"}),
+        ("refuse", "a REPLACE that adds too much", bigger, _left("999", position="10"), False, {"observed": "1000"}),
+        ("refuse", "too much without a price", asks(SHORT, "11", limit="100"), _left("1000", price=None), False),
+    )
+
+
+def _missing_funds() -> Iterator[Case]:
+    yield from missing_of(
+        "BUYING_POWER",
+        {"currency": "USD", "buffer_percent": "0"},
+        ("no position to buy from", asks(limit="1"), _left("9000", position=None)),
+        ("no buying power", asks(limit="1"), _left(None)),
+        ("too old a buying power", asks(limit="1"), _left("9000", age=60.001)),
+        ("a buying power in another currency", asks(limit="1"), _left("9000", paid_in="EUR")),
+        ("no price of an order", asks(SHORT), _left("9000", price=None)),
+    )
+
+
+EXPOSURE_CASES: Final = [*_exposure(), *_matches(), *_day_values(), *_gross(), *_losses(), *_funds(), *_missing_funds()]

@@ -200,6 +200,8 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
         days = {"scopes": ["organization"], "subjects": [""], "currencies": ["USD"], "dates": [account.now.date()]}
         async for _ in counted.lock_day_values(connection, organization_id=account.organization_id, **days):
             pass
+        reserved = {"action_id": new_id(), "currency": "USD", "amount": 1}
+        await counted.reserve_funds(connection, organization_id=where[0], account_id=where[1], **reserved)
     await store.keep_refusal(*where, ReceiptId(new_id()), Receipt("REFUSED", '{"command":{}}'))
     found = await PostgresOrganizationStore(pool).find_account(*where)
     assert found is not None

@@ -85,6 +85,8 @@ MAY_RUN: dict[str, set[Role]] = {
     "accept_with_counts.read_day_values": {_T},
     "accept_with_counts.add_day_values": {_T},
     "accept_with_counts.read_judged": {_T},
+    "accept_with_counts.free_buying_power": {*_READ},
+    "accept_with_counts.reserve_funds": {_T},
     "accept_with_counts.keep_refusal": {_T, _E},
     "accept_with_counts.set_deadline": {_T, _E},
     "accept_with_counts.counted_facts": {_T, _E},

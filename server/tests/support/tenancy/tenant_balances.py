@@ -27,7 +27,7 @@ from support.tenancy.statements import Owner
 async def add_balances(pool: Pool, account: BrokerAccount) -> None:
     """A row of each table, and the event."""
     async with PostgresExecutionStore(pool).account_transaction(account) as locked:
-        balances = Balances(currency="USD", cash=Decimal(100), as_of=datetime.now(UTC))
+        balances = Balances(currency="USD", cash=Decimal(100), buying_power=Decimal(100), as_of=datetime.now(UTC))
         assert await locked.save_balances(balances)
         log_balances_changed(locked, balances)
     assert await PostgresBalanceStore(pool).read_balances(account.organization_id, account.account_id) is not None

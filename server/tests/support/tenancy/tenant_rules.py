@@ -46,6 +46,7 @@ def _values_of_what_is_counted(now: datetime) -> dict[str, Any]:
         "currencies": ["USD"],
         "dates": [now.date()],
         "amounts": [1],
+        "amount": 1,
         "wants_exposure": True,
         "wants_equals": True,
         "wants_others": True,

@@ -61,6 +61,8 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("DAY_NOTIONAL_MAX", {"value": "1"}),
     ("DAY_NOTIONAL_MAX", VALUE | {"timezone": "Mars/Olympus"}),
     ("GROSS_MAX", {"currency": "USD"}),
+    ("BUYING_POWER", {"keep": "1"}),
+    ("BUYING_POWER", {"currency": "USD", "keep": "-1"}),
     ("LOSS_MAX", VALUE | {"on_breach": "ACTIVE"}),
     ("TICK", {"tick": "0"}),
     ("TICK", {"lot": "1"}),

@@ -55,7 +55,8 @@ def test_the_catalogue_is_in_the_order_of_receipts() -> None:
         *("SWITCH", "SYMBOL_DISABLED", "RESTRICTED", "SIDE_NOT_ALLOWED"),
         *("OUTSIDE_TRADING_WINDOW", "MARKET_CLOSED", "STALE_ORDER"),
         *("QTY_MAX", "QTY_MIN", "NOTIONAL_MAX", "DAY_NOTIONAL_MAX", "TICK", "LOT", "PRICE_COLLAR"),
-        *("DUPLICATE", "RATE_ORDERS", "OPEN_ORDERS_MAX", "POSITION_MAX", "GROSS_MAX", "SELF_MATCH", "LOSS_MAX"),
+        *("DUPLICATE", "RATE_ORDERS", "OPEN_ORDERS_MAX", "POSITION_MAX", "GROSS_MAX", "BUYING_POWER"),
+        *("SELF_MATCH", "LOSS_MAX"),
     ]
     assert list(PLACES.values()) == list(range(len(CATALOGUE)))
 

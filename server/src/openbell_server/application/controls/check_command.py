@@ -28,6 +28,8 @@ from openbell_server.domain.controls.evaluate import (
 from openbell_server.domain.controls.facts import STATEFUL, CommandFacts, Facts, Gate, Need, Rate
 from openbell_server.domain.controls.findings import Finding
 from openbell_server.domain.controls.kinds.day_values import added_value
+from openbell_server.domain.controls.kinds.funds import FreeFunds, reserved_amount
+from openbell_server.domain.controls.kinds.numbers import NOTHING
 from openbell_server.domain.controls.kinds.prices import OrderValue
 from openbell_server.domain.controls.kinds.repeats import Window
 from openbell_server.domain.controls.receipts import (
@@ -39,7 +41,7 @@ from openbell_server.domain.controls.receipts import (
     receipt_of,
 )
 from openbell_server.domain.controls.rules import Rule, RuleBook
-from openbell_server.domain.identifiers import IntentId
+from openbell_server.domain.identifiers import ActionId, IntentId
 from openbell_server.domain.markets.calendars import MarketCalendars
 from openbell_server.domain.orders.intents import (
     ActionType,
@@ -107,6 +109,7 @@ class Case:
             equal_orders=known.equal_orders,
             others=known.others,
             losses=known.losses,
+            funds=known.funds,
             rates_of_exchange={**self.facts.rates_of_exchange, **known.rates_of_exchange},
         )
         if Need.RATE in self.needs:
@@ -116,11 +119,20 @@ class Case:
             facts = replace(facts, day_values=await counted.day_values(days, lock=count))
         return facts
 
-    async def count_value(self, counted: CountedAccept, facts: Facts) -> None:
-        """Count the value of the command, which is being accepted."""
+    async def count_value(self, counted: CountedAccept, facts: Facts, action_id: ActionId) -> None:
+        """Count the value of the command, which was accepted as this action, and reserve what it may cost."""
+        assert self.asked is not None
         if days := self._day_rules(facts.now):
-            assert self.asked is not None
             await counted.add_day_values(days, [added_value(rule, self.asked, facts) for rule in days])
+        if Need.FUNDS in self.needs and facts.funds is not None:
+            # Rules in another currency limit nothing, because their input is missing.
+            currency = facts.funds.currency
+            amounts = [
+                reserved_amount(rule, self.asked, facts)
+                for rule, _ in self.rules
+                if isinstance(rule.parameters, FreeFunds) and rule.parameters.currency == currency
+            ]
+            await counted.reserve(action_id, currency, max(amounts, default=NOTHING))
 
     def _day_rules(self, now: datetime) -> list[Rule]:
         return [rule for rule, needed in self.rules if Need.DAY_VALUE in needed and rule.is_in_force(now)]
@@ -258,4 +270,4 @@ def currency_pairs(rules: Sequence[Rule], quoted: str) -> list[tuple[str, str]]:
 
 def currencies_of(rules: Sequence[Rule]) -> list[str]:
     """The currencies of rules on values."""
-    return sorted({rule.parameters.currency for rule in rules if isinstance(rule.parameters, OrderValue)})
+    return sorted({rule.parameters.currency for rule in rules if isinstance(rule.parameters, OrderValue | FreeFunds)})

@@ -97,7 +97,7 @@ class ExecutionStore(Protocol):
     async def accounts_with_old_balances_across_organizations(
         self, slots: Collection[int], older_than_seconds: float
     ) -> list[BrokerAccount]:
-        """Accounts of these slots whose balances somebody reads and which are missing or older than that; bounded."""
+        """Accounts of these slots whose balances a rule or a caller needs, missing or older than that; bounded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class SubmitIntent:
                 if not receipt.refusals:
                     accepted = _taken(await counted.accept(submission, asked.deadline))
                     if accepted.status is AcceptStatus.ACCEPTED:
-                        await case.count_value(counted, facts)
+                        await case.count_value(counted, facts, submission.action_id)
                     return accepted
                 await counted.refuse(submission.receipt_id, receipt)
         except _TryAgain:

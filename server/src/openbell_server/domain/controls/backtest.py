@@ -31,6 +31,7 @@ from openbell_server.domain.controls.facts import CommandFacts, Facts, Gate, Hol
 from openbell_server.domain.controls.findings import Finding, Mode, RuleResult, Scope, Verdict
 from openbell_server.domain.controls.kinds.day_values import DAY_NOTIONAL_MAX
 from openbell_server.domain.controls.kinds.exposure import SELF_MATCH
+from openbell_server.domain.controls.kinds.funds import BUYING_POWER
 from openbell_server.domain.controls.kinds.gross import GROSS_MAX, GrossValue
 from openbell_server.domain.controls.kinds.increments import LOT, TICK
 from openbell_server.domain.controls.kinds.losses import LossLimit
@@ -49,7 +50,7 @@ LOOK_BACK_MILLIS: Final = max(DUPLICATE_MILLIS_MAX, RATE_MILLIS_MAX)
 _SHARED: Final = frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.KEY})
 # Receipts record market data for these kinds only as far as a rule used it then.
 _OF_MARKETS: Final = frozenset(
-    kind.code for kind in (NOTIONAL_MAX, DAY_NOTIONAL_MAX, GROSS_MAX, PRICE_COLLAR, TICK, LOT)
+    kind.code for kind in (NOTIONAL_MAX, DAY_NOTIONAL_MAX, GROSS_MAX, BUYING_POWER, PRICE_COLLAR, TICK, LOT)
 )
 # Kinds that count commands, of several accounts where their scope is shared.
 _COUNTING: Final = frozenset(kind.code for kind in (RATE_ORDERS, DAY_NOTIONAL_MAX))
@@ -262,6 +263,7 @@ class Replay:
             day_values=self._days.values(days, now),
             others=self._others(command, rules),
             losses=_losses(command, rules),
+            funds=recalled.funds,
         )
 
     def _others(self, command: RecordedCommand, rules: Sequence[Rule]) -> list[Holding]:

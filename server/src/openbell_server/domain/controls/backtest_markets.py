@@ -10,6 +10,7 @@ from openbell_server.domain.controls.facts import Holding, Rate, ReferencePrice
 from openbell_server.domain.controls.kinds.losses import MeasuredFrom
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.money.balances import FreeBuyingPower
 from openbell_server.domain.money.losses import LossMark
 
 Losses = Mapping[tuple[str, str, str], Decimal]
@@ -28,8 +29,10 @@ class Recalled:
     others: Mapping[str, Decimal] = field(default_factory=dict)
     # The largest loss of the day, by currency, time zone and what it was measured from.
     losses: Losses = field(default_factory=dict)
+    funds: FreeBuyingPower | None = None
 
 
+_OF_VALUES: Final = frozenset({"NOTIONAL_MAX", "DAY_NOTIONAL_MAX", "GROSS_MAX", "BUYING_POWER"})
 NOTHING_RECALLED: Final = Recalled()
 
 
@@ -43,7 +46,7 @@ class ReceiptLine:
 
 
 def recalled(symbol: Symbol, lines: Sequence[ReceiptLine]) -> Recalled:
-    tick, lot, known = None, None, set()
+    tick, lot, known = None, None, set[str]()
     price: ReferencePrice | None = None
     multiplier, currency = Decimal(1), ""
     rates: dict[tuple[str, str], Rate] = {}
@@ -57,8 +60,8 @@ def recalled(symbol: Symbol, lines: Sequence[ReceiptLine]) -> Recalled:
             # Only lines of rules that used bid and ask have them.
             price = _price(inputs) or price
         match line.code:
-            case "NOTIONAL_MAX" | "DAY_NOTIONAL_MAX" | "GROSS_MAX" if "multiplier" in inputs:
-                known |= {"NOTIONAL_MAX", "DAY_NOTIONAL_MAX", "GROSS_MAX"}
+            case code if code in _OF_VALUES and "multiplier" in inputs:
+                known |= _OF_VALUES
                 if "others" in inputs:
                     others[inputs["currency"]] = Decimal(inputs["others"])
                 multiplier, currency = Decimal(inputs["multiplier"]), inputs.get("quote_currency", inputs["currency"])
@@ -81,12 +84,24 @@ def recalled(symbol: Symbol, lines: Sequence[ReceiptLine]) -> Recalled:
         rates_of_exchange=rates,
         others=others,
         losses=losses,
+        funds=_funds(lines),
     )
 
 
 def _losses(lines: Sequence[ReceiptLine]) -> dict[tuple[str, str, str], Decimal]:
     named = [line.inputs for line in lines if line.code == "LOSS_MAX" and "loss" in line.inputs]
     return {(each["currency"], each["timezone"], each["measured_from"]): Decimal(each["loss"]) for each in named}
+
+
+def _funds(lines: Sequence[ReceiptLine]) -> FreeBuyingPower | None:
+    for inputs in (line.inputs for line in lines if line.code == "BUYING_POWER" and "reserved" in line.inputs):
+        return FreeBuyingPower(
+            currency=inputs["currency"],
+            buying_power=Decimal(inputs["buying_power"]),
+            reserved=Decimal(inputs["reserved"]),
+            as_of=datetime.fromisoformat(inputs["balances_as_of"]),
+        )
+    return None
 
 
 def lost_then(losses: Losses, place: tuple[str, str], at: datetime) -> LossMark:

@@ -8,6 +8,7 @@ from openbell_server.domain.controls.kind import ControlKind
 from openbell_server.domain.controls.kinds import (
     day_values,
     exposure,
+    funds,
     gross,
     increments,
     lists,
@@ -42,6 +43,7 @@ CATALOGUE: Final[dict[str, ControlKind]] = {
         exposure.OPEN_ORDERS_MAX,
         exposure.POSITION_MAX,
         gross.GROSS_MAX,
+        funds.BUYING_POWER,
         exposure.SELF_MATCH,
         losses.LOSS_MAX,
     )

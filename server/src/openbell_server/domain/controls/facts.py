@@ -10,6 +10,7 @@ from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.identifiers import Symbol
 from openbell_server.domain.markets.calendars import MarketCalendars
 from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.money.balances import FreeBuyingPower
 from openbell_server.domain.money.losses import LossMark
 from openbell_server.domain.orders.intents import ActionType
 from openbell_server.domain.orders.order_terms import OrderSide, OrderType, Terms
@@ -33,10 +34,11 @@ class Need(StrEnum):
     DAY_VALUE = "day_value"
     OTHERS = "others"
     LOSSES = "losses"
+    FUNDS = "funds"
 
 
 # Counted under the account's lock.
-STATEFUL = frozenset({Need.EXPOSURE, Need.DUPLICATES, Need.RATE, Need.DAY_VALUE, Need.OTHERS, Need.LOSSES})
+STATEFUL = frozenset({Need.EXPOSURE, Need.DUPLICATES, Need.RATE, Need.DAY_VALUE, Need.OTHERS, Need.LOSSES, Need.FUNDS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,8 @@ class Facts:
     exposure: Exposure | None = None
     # What the account lost on this day, by currency and time zone.
     losses: Mapping[tuple[str, str], LossMark] = field(default_factory=dict)
+    # The buying power of the account, less what was accepted since it was reported.
+    funds: FreeBuyingPower | None = None
     # What the account holds in other symbols than that of the command.
     others: Sequence[Holding] | None = None
     # None if the calendars could not be read.

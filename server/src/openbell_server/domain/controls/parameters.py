@@ -192,6 +192,12 @@ DECIMAL: Final = Form(
     schema={"type": "string", "pattern": DECIMAL_PATTERN, "description": "a decimal string above 0"},
     read=_number,
 )
+AMOUNT: Final = Form(
+    shown='"…"',
+    must_be="a decimal string",
+    schema={"type": "string", "pattern": DECIMAL_PATTERN, "description": "a decimal string, at least 0"},
+    read=lambda value, _: Decimal(matching(value, _DECIMAL)),
+)
 FLAG: Final = Form(shown="true | false", must_be="true or false", schema={"type": "boolean"}, read=_flag)
 CURRENCY: Final = Form(
     shown='"USD"',

@@ -1,8 +1,12 @@
 """The balances of an account as its broker reports them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Final
+
+# Older balances are no basis for a limit.
+AGE_MAX: Final = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +33,17 @@ class StoredBalances:
     balances: Balances
     # When they were stored, on the database's clock.
     read_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeBuyingPower:
+    """The buying power of an account, and what orders may cost that the broker's report does not include."""
+
+    currency: str
+    buying_power: Decimal
+    reserved: Decimal
+    # When the broker reported it.
+    as_of: datetime
+
+    def is_current(self, now: datetime) -> bool:
+        return now - self.as_of <= AGE_MAX

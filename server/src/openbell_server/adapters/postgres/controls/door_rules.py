@@ -40,7 +40,7 @@ class JudgingTransaction:
         assert action.at_door is not None
         facts = Facts(now=action.at_door.now, calendars=self.calendars)
         organization_id, broker, symbol = self.account.organization_id, self.account.broker, asked.symbol
-        if needs & {Need.EXPOSURE, Need.LOSSES}:
+        if needs & {Need.EXPOSURE, Need.LOSSES, Need.FUNDS}:
             question = Counting(
                 asked=asked,
                 needs=needs,
@@ -57,6 +57,7 @@ class JudgingTransaction:
                 exposure=found.exposure,
                 others=found.others,
                 losses=found.losses,
+                funds=found.funds,
                 rates_of_exchange=found.rates_of_exchange,
             )
         if Need.PRICE in needs:

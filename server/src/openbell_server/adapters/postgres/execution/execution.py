@@ -19,6 +19,7 @@ from openbell_server.adapters.postgres.execution.tracked_actions import door_fac
 from openbell_server.adapters.postgres.intents.intents import terms_of
 from openbell_server.application.ports.account_transaction import AccountStanding, BrokerAccount, Hold, TrackedAction
 from openbell_server.domain.access.credentials import CredentialStatus
+from openbell_server.domain.controls.rules import PLATFORM_ID
 from openbell_server.domain.controls.symbol_controls import DoorFacts
 from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, Symbol
@@ -344,6 +345,7 @@ class PostgresExecutionStore(PostgresStore):
             slots=list(slots),
             wanted_seconds=WANTED_SECONDS,
             older_than_seconds=older_than_seconds,
+            platform_id=PLATFORM_ID,
             row_limit=WANTED_MAX,
         )
         return [BrokerAccount(**row) for row in rows]

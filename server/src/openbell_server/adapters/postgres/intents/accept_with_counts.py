@@ -27,7 +27,8 @@ from openbell_server.domain.controls.kinds.day_values import DayValue
 from openbell_server.domain.controls.kinds.repeats import SubmitRate
 from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.controls.rules import Rule
-from openbell_server.domain.identifiers import AccountId, IntentId, OrganizationId, ReceiptId, Symbol
+from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol
+from openbell_server.domain.money.balances import FreeBuyingPower
 from openbell_server.domain.money.losses import LossMark
 
 _queries = named_queries.load("accept_with_counts")
@@ -63,9 +64,11 @@ async def read_facts(
     if wants_others:
         quantities = dict(zip(row["other_symbols"], row["other_quantities"], strict=True))
         others, rates = await _priced(connection, organization_id, question, quantities)
-    losses = dict[tuple[str, str], LossMark]()
+    losses, funds = dict[tuple[str, str], LossMark](), None
     if Need.LOSSES in question.needs:
         losses = await read_losses(connection, organization_id, account_id)
+    if Need.FUNDS in question.needs:
+        funds = await _free_buying_power(connection, organization_id, account_id, question.action_id)
     return CountedFacts(
         now=row["now"],
         epochs=(row["organization_epoch"], row["account_epoch"]),
@@ -75,6 +78,7 @@ async def read_facts(
         others=others,
         rates_of_exchange=rates,
         losses=losses,
+        funds=funds,
     )
 
 
@@ -94,6 +98,15 @@ async def _priced(
         for symbol, quantity in quantities.items()
     ]
     return holdings, await read_rates(connection, organization_id, pairs) if pairs else {}
+
+
+async def _free_buying_power(
+    connection: Connection, organization_id: OrganizationId, account_id: AccountId, action_id: ActionId | None
+) -> FreeBuyingPower | None:
+    row = await _queries.free_buying_power(
+        connection, organization_id=organization_id, account_id=account_id, action_id=action_id
+    )
+    return None if row is None else FreeBuyingPower(**row)
 
 
 def _exposure(row: asyncpg.Record) -> Exposure:
@@ -181,6 +194,17 @@ class PostgresCountedAccept:
     async def add_day_values(self, rules: Sequence[Rule], values: Sequence[Decimal]) -> None:
         await act_as(self.connection, Role.TENANT)
         await _queries.add_day_values(self.connection, **self._places(rules), amounts=values)
+
+    async def reserve(self, action_id: ActionId, currency: str, amount: Decimal) -> None:
+        await act_as(self.connection, Role.TENANT)
+        await _queries.reserve_funds(
+            self.connection,
+            organization_id=self.account.organization_id,
+            account_id=self.account.id,
+            action_id=action_id,
+            currency=currency,
+            amount=amount,
+        )
 
     def _places(self, rules: Sequence[Rule]) -> dict[str, object]:
         return {

@@ -171,6 +171,42 @@ update control_days d set accepted = d.accepted + t.amount
 from unnest(:scopes::text[], :subjects::text[], :currencies::text[], :amounts::numeric[]) t (scope, subject, currency, amount)
 where d.organization_id = :organization_id and d.scope = t.scope and d.subject = t.subject and d.currency = t.currency;
 
+-- name: free_buying_power(organization_id, account_id, action_id)^
+-- The buying power that the broker reported, and what accepted commands may cost that the report does not include: those
+-- that the broker has not answered, or answered less than five seconds before the report, since clocks differ. For an
+-- action about to be sent, itself and actions queued behind it do not count.
+select b.currency, b.buying_power, b.as_of, (
+    select coalesce(sum(f.amount), 0) from reserved_funds f
+    join action_states s on s.organization_id = f.organization_id and s.account_id = f.account_id
+        and s.action_id = f.action_id
+    where f.organization_id = b.organization_id and f.account_id = b.account_id and f.currency = b.currency
+        and s.state not in ('REFUSED', 'SKIPPED', 'FAILED')
+        and (s.settled_at is null or s.settled_at > b.as_of - interval '5 seconds')
+        and (
+            :action_id::uuid is null or s.state <> 'QUEUED' or s.action_no < (
+                select t.action_no from action_states t
+                where t.organization_id = :organization_id and t.account_id = :account_id
+                    and t.action_id = :action_id::uuid
+            )
+        )
+        and f.action_id is distinct from :action_id::uuid
+) as reserved
+from account_balances b
+where b.organization_id = :organization_id and b.account_id = :account_id and b.buying_power is not null;
+
+-- name: reserve_funds(organization_id, account_id, action_id, currency, amount)!
+-- Also deletes what no report can include any more, so that the account has few rows.
+with included as (
+    delete from reserved_funds f
+    using action_states s, account_balances b
+    where f.organization_id = :organization_id and f.account_id = :account_id
+        and s.organization_id = f.organization_id and s.account_id = f.account_id and s.action_id = f.action_id
+        and b.organization_id = f.organization_id and b.account_id = f.account_id
+        and s.settled_at <= b.as_of - interval '5 seconds'
+)
+insert into reserved_funds (organization_id, account_id, action_id, currency, amount)
+values (:organization_id, :account_id, :action_id, :currency, :amount);
+
 -- name: keep_refusal(organization_id, account_id, receipt_id, intent_id, seq, receipt)!
 -- Numbers and chains the receipt under the account's lock, which the update takes if it is not held yet.
 with counted as (

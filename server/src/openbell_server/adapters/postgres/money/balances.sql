@@ -24,15 +24,22 @@ values (:organization_id, :account_id, clock_timestamp())
 on conflict (account_id) do update set wanted_at = excluded.wanted_at
 where w.organization_id = excluded.organization_id and w.wanted_at < excluded.wanted_at - interval '30 seconds';
 
--- name: accounts_with_old_balances_across_organizations(slots, wanted_seconds, older_than_seconds, row_limit)
--- Accounts whose balances somebody read within wanted_seconds, and which are missing or older than that; the oldest
--- first.
+-- name: accounts_with_old_balances_across_organizations(slots, wanted_seconds, older_than_seconds, platform_id, row_limit)
+-- Accounts with a rule on buying power, or whose balances somebody read within wanted_seconds, and which are missing or
+-- older than that; the oldest first.
 select a.organization_id, a.account_id, a.broker, a.slot
-from wanted_balances w
-join accounts a on a.organization_id = w.organization_id and a.account_id = w.account_id
-left join account_balances b on b.organization_id = w.organization_id and b.account_id = w.account_id
+from (
+    select w.account_id from wanted_balances w
+    where w.wanted_at > clock_timestamp() - make_interval(secs => :wanted_seconds)
+    union
+    select c.account_id from control_rules r
+    join accounts c on r.organization_id in (c.organization_id, :platform_id)
+        and (r.of_account is null or r.of_account = c.account_id)
+    where r.code = 'BUYING_POWER' and (r.terms is not null or r.override_terms is not null)
+) wanted
+join accounts a on a.account_id = wanted.account_id
+left join account_balances b on b.organization_id = a.organization_id and b.account_id = a.account_id
 where a.slot = any(:slots::smallint[])
-    and w.wanted_at > clock_timestamp() - make_interval(secs => :wanted_seconds)
     and (b.read_at is null or b.read_at < clock_timestamp() - make_interval(secs => :older_than_seconds))
 order by b.read_at nulls first
 limit :row_limit;

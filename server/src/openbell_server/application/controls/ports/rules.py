@@ -16,6 +16,7 @@ from openbell_server.domain.controls.receipts import Receipt
 from openbell_server.domain.controls.rules import Address, Override, Rule, RuleBook, RuleTerms, StoredRule
 from openbell_server.domain.identifiers import AccountId, ActionId, IntentId, OrganizationId, ReceiptId, Symbol
 from openbell_server.domain.markets.instruments import Instrument
+from openbell_server.domain.money.balances import FreeBuyingPower
 from openbell_server.domain.money.losses import LossMark
 from openbell_server.domain.orders.intents import IntentAction
 
@@ -147,6 +148,8 @@ class CountedFacts:
     rates_of_exchange: Mapping[tuple[str, str], Rate]
     # What the account lost, by currency and time zone.
     losses: Mapping[tuple[str, str], LossMark]
+    # None also if the broker has not reported it yet.
+    funds: FreeBuyingPower | None
 
 
 class CountedAccept(Protocol):
@@ -168,6 +171,9 @@ class CountedAccept(Protocol):
         """
 
     async def add_day_values(self, rules: Sequence[Rule], values: Sequence[Decimal]) -> None: ...
+
+    async def reserve(self, action_id: ActionId, currency: str, amount: Decimal) -> None:
+        """Count what an accepted command may cost, until the broker's balances include it."""
 
     async def accept(self, submission: Submission, deadline: datetime | None) -> Acceptance: ...
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_DOWN, Decimal
-from typing import Final
+from typing import Final, Protocol
 
 from openbell_server.domain.controls.facts import CommandFacts, Facts, Need, ReferencePrice
 from openbell_server.domain.controls.findings import Comparison, Finding
@@ -28,6 +28,19 @@ BUFFER_PERCENT: Final = Decimal(5)
 EXCHANGE_RATE_DAYS: Final = 5
 # A factor of the value, its receipt inputs, and the input that is missing.
 _Factor = tuple[Decimal | None, dict[str, str], str | None]
+
+
+class Valuation(Protocol):
+    """In which currency, and by which prices, an order is valued."""
+
+    @property
+    def currency(self) -> str: ...
+
+    @property
+    def buffer_percent(self) -> Decimal: ...
+
+    @property
+    def ref_max_age_millis(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,7 @@ class Worth:
         return None if self.price is None or self.factor is None else product(self.price, self.factor)
 
 
-def worst_worth(parameters: OrderValue, command: CommandFacts, facts: Facts) -> Worth:
+def worst_worth(parameters: Valuation, command: CommandFacts, facts: Facts) -> Worth:
     price, inputs, no_price = _worst_price(parameters, command, facts)
     factor, more_inputs, no_factor = _unit_factor(parameters.currency, command.symbol, facts)
     return Worth(
@@ -75,7 +88,7 @@ def worst_worth(parameters: OrderValue, command: CommandFacts, facts: Facts) -> 
     )
 
 
-def unit_worth(parameters: OrderValue, symbol: Symbol, facts: Facts) -> Worth:
+def unit_worth(parameters: Valuation, symbol: Symbol, facts: Facts) -> Worth:
     """What one unit is worth at the market's price."""
     reference = fresh_price(facts, parameters.ref_max_age_millis)
     factor, _, no_factor = _unit_factor(parameters.currency, symbol, facts)
@@ -92,11 +105,11 @@ def _both(*missing: str | None) -> str | None:
     return " and ".join(each for each in missing if each is not None) or None
 
 
-def _no_price(parameters: OrderValue, symbol: Symbol) -> str:
+def _no_price(parameters: Valuation, symbol: Symbol) -> str:
     return f"a price of {symbol} that is at most {parameters.ref_max_age_millis} ms old"
 
 
-def _worst_price(parameters: OrderValue, command: CommandFacts, facts: Facts) -> _Factor:
+def _worst_price(parameters: Valuation, command: CommandFacts, facts: Facts) -> _Factor:
     """The highest price at which one unit may trade, by what is known; None if neither order nor market has one."""
     terms = command.terms
     if _is_bounded(command):
@@ -281,12 +294,12 @@ def _judge_collar(rule: Rule, command: CommandFacts, facts: Facts) -> Finding:
     )
 
 
-ORDER_VALUE_FORMS: Final = {
-    "value": DECIMAL,
+VALUATION_FORMS: Final = {
     "currency": CURRENCY,
     "buffer_percent": percent(),
     "ref_max_age_millis": REFERENCE_AGE,
 }
+ORDER_VALUE_FORMS: Final = {"value": DECIMAL, **VALUATION_FORMS}
 # A reference price that is too old is missing, and on_missing may allow that: no age is stricter than another.
 NOTIONAL_MAX: Final = ControlKind(
     code="NOTIONAL_MAX",

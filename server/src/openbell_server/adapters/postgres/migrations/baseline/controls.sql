@@ -88,6 +88,7 @@ comment on table control_rules is
 create index control_rules_of_account on control_rules (of_account) where of_account is not null;
 create index control_rules_switches on control_rules (organization_id) where code = 'SWITCH';
 create index control_rules_loss_limits on control_rules (organization_id) where code = 'LOSS_MAX';
+create index control_rules_buying_power on control_rules (organization_id) where code = 'BUYING_POWER';
 call protect_tenant_table('control_rules');
 grant select, insert, update on control_rules to openbell_tenant, openbell_operator;
 grant select on control_rules to openbell_execution;

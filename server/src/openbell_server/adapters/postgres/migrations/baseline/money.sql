@@ -123,6 +123,20 @@ call protect_tenant_table('loss_marks');
 grant select on loss_marks to openbell_reader;
 grant insert, update on loss_marks to openbell_execution;
 
+create table reserved_funds (
+    organization_id uuid not null,
+    account_id uuid not null,
+    action_id uuid not null,
+    currency text not null,
+    amount numeric not null,
+    primary key (account_id, action_id),
+    foreign key (organization_id, account_id) references accounts
+);
+comment on table reserved_funds is 'What each command may cost that a rule on buying power accepted, until a report of the broker includes it.';
+call protect_tenant_table('reserved_funds');
+grant select on reserved_funds to openbell_reader;
+grant insert, delete on reserved_funds to openbell_tenant;
+
 create table wanted_balances (
     organization_id uuid not null,
     account_id uuid not null,
