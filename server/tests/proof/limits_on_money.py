@@ -1,4 +1,4 @@
-"""Orders that could trade with each other, and the value of a day: commands race with fills and pass no limit."""
+"""Limits on money: commands race with fills and pass none, and a back-test repeats every verdict."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import uvloop
 
@@ -15,26 +15,21 @@ from openbell_server.adapters.postgres.connection import Pool, open_pool
 from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore
 from openbell_server.adapters.postgres.migrate import migrate
-from openbell_server.application.intents.submit_intent import SubmitIntent, Submitted
-from openbell_server.application.ports.broker import BrokerDefinition
+from openbell_server.application.intents.submit_intent import Submitted
 from openbell_server.devtools.local_services import LocalServices
 from openbell_server.domain.controls.evaluate import exemption
-from openbell_server.domain.controls.facts import CommandFacts
 from openbell_server.domain.controls.findings import Scope, Verdict
 from openbell_server.domain.controls.rules import Address, RuleTerms
-from openbell_server.domain.errors import ControlsRefused, Problem
-from openbell_server.domain.orders.intents import CancelIntent, Command, CommandRequest, CreateIntent
+from openbell_server.domain.orders.intents import CancelIntent, CreateIntent
 from proof.backtest import Rules, as_it_stands, backtested, ruled, submitting
 from proof.figures import Figures
+from proof.money_races import AT_ONCE, PRICE, race_for_funds, race_with_losses, set_prices, submitted, took
 from proof.recording import SYMBOLS, Recorder
 from support.builders.control_cases import CASES
 from support.builders.control_commands import judge
 from support.builders.tenant import Tenant, a_limit_create, a_tenant, an_account
 
-KINDS: Final = ("SELF_MATCH", "DAY_NOTIONAL_MAX", "GROSS_MAX")
-# Commands at the same time, beside fills of the orders before them.
-AT_ONCE: Final = 4
-PRICE: Final = 125
+KINDS: Final = ("SELF_MATCH", "DAY_NOTIONAL_MAX", "GROSS_MAX", "BUYING_POWER", "LOSS_MAX")
 # The price of a SELL may be higher than its limit and the market's price.
 BUFFER: Final = Fraction(105, 100)
 AGE_MILLIS: Final = 3_600_000
@@ -78,7 +73,7 @@ class Size:
 
 SIZES = {
     "full": Size(commands=20_000, day_value="60000000", gross_value="700000", shared=2_000),
-    "gate": Size(commands=320, day_value="1200000", gross_value="300000", shared=64),
+    "gate": Size(commands=320, day_value="600000", gross_value="300000", shared=64),
 }
 
 
@@ -104,6 +99,8 @@ async def _prove(figures: Figures, url: str) -> None:
     async with await open_pool(url, connections_max=8) as pool:
         await _race_with_fills(figures, pool, size)
         await _share_a_day(figures, pool, size.shared)
+        await race_for_funds(figures, pool)
+        await race_with_losses(figures, pool)
 
 
 async def _race_with_fills(figures: Figures, pool: Pool, size: Size) -> None:
@@ -113,7 +110,7 @@ async def _race_with_fills(figures: Figures, pool: Pool, size: Size) -> None:
         "GROSS_MAX": {"value": size.gross_value, "currency": "USD", "ref_max_age_millis": AGE_MILLIS},
     }
     tenant = await ruled(pool, rules)
-    await _price(pool, tenant)
+    await set_prices(pool, tenant)
     book = await PostgresRuleBookStore(pool).rule_book(tenant.account)
     recorder = Recorder(pool, tenant, book, random.Random(11), open_about=120)
     refused, commands, races, crossing, beyond = Counter[str](), 0, 0, 0, 0
@@ -122,13 +119,14 @@ async def _race_with_fills(figures: Figures, pool: Pool, size: Size) -> None:
         group = [recorder.command(free) for free in [recorder.free()] for _ in range(AT_ONCE)]
         facts = [None if isinstance(command, CancelIntent) else recorder.asked(command) for command in group]
         # What was sent before fills while these are judged.
-        *outcomes, _ = await asyncio.gather(*(_submit(submit, tenant, command) for command in group), recorder.report())
+        submits = [submitted(submit, tenant, command) for command in group]
+        *outcomes, _ = await asyncio.gather(*submits, recorder.report())
         for command, asked, outcome in zip(group, facts, outcomes, strict=True):
             if outcome is None:
                 continue
             commands += asked is not None and exemption(asked) is None
             if isinstance(outcome, Submitted):
-                _take(recorder, command, outcome, asked)
+                took(recorder, command, outcome)
             else:
                 refused.update(outcome)
         races += 1
@@ -141,7 +139,7 @@ async def _race_with_fills(figures: Figures, pool: Pool, size: Size) -> None:
     figures.shown("fills", recorder.recorded["fills"])
     figures.exactly("pairs of open orders that could trade with each other, at any look", crossing, 0)
     figures.exactly("looks at which the account could come to hold more than it may", beyond, 0)
-    for code in KINDS:
+    for code in rules:
         figures.at_least(f"refused live by {code}", refused[code], 1)
     await _compare_day(figures, pool, tenant, Fraction(size.day_value))
     await pool.execute("analyze", timeout=300)
@@ -152,32 +150,6 @@ async def _race_with_fills(figures: Figures, pool: Pool, size: Size) -> None:
     figures.exactly("back-test: undecided", tally.undecided, 0)
     for line in tally.by_rule.values():
         figures.exactly(f"back-test: refusals by {line.code} beyond those live", line.refused - refused[line.code], 0)
-
-
-def _take(recorder: Recorder, command: Command, submitted: Submitted, asked: CommandFacts | None) -> None:
-    action = submitted.recorded.action
-    if isinstance(command, CreateIntent) or action.intent_id in recorder.working:
-        recorder.took(command, action.id, action.intent_id, asked, action.created_at)
-    else:
-        # Its order has ended meanwhile.
-        recorder.doors.append(action.id)
-
-
-async def _submit(submit: SubmitIntent, tenant: Tenant, command: Command) -> Submitted | list[str] | None:
-    """What was recorded, or the rules that refused; None if its order has filled or ended meanwhile."""
-
-    async def decode(_: BrokerDefinition) -> CommandRequest:
-        return CommandRequest(command=command)
-
-    try:
-        return await submit(tenant.principal, tenant.account.id, decode, lambda: None)
-    except ControlsRefused as refusal:
-        lines: Any = refusal.receipt["rules"]
-        return [line["code"] for line in lines if line["verdict"] == "REFUSED"]
-    except Problem as problem:
-        if problem.code in {"order_terminal", "quantity_not_above_filled"}:
-            return None
-        raise
 
 
 async def _compare_day(figures: Figures, pool: Pool, tenant: Tenant, limit: Fraction) -> None:
@@ -210,7 +182,7 @@ async def _share_a_day(figures: Figures, pool: Pool, orders: int) -> None:
     address = Address(organization_id=account.organization_id, scope=Scope.ORGANIZATION)
     terms = RuleTerms(parameters={"value": str(limit), "currency": "USD"})
     await PostgresRuleStore(pool).save_rule(address, "DAY_NOTIONAL_MAX", terms, None, tenant.principal, None)
-    await _price(pool, tenant)
+    await set_prices(pool, tenant)
     tenants = [
         await as_it_stands(pool, each)
         for each in (tenant, replace(tenant, account=await an_account(pool, account.organization_id)))
@@ -218,7 +190,7 @@ async def _share_a_day(figures: Figures, pool: Pool, orders: int) -> None:
     submit, chance, accepted, refused = submitting(pool), random.Random(5), 0, 0
     for _ in range(orders // 16):
         asked = [(chance.choice(tenants), _order(chance)) for _ in range(16)]
-        outcomes = await asyncio.gather(*(_submit(submit, *each) for each in asked))
+        outcomes = await asyncio.gather(*(submitted(submit, *each) for each in asked))
         for (_, command), outcome in zip(asked, outcomes, strict=True):
             if isinstance(outcome, Submitted):
                 accepted += int(command.spec.quantity) * 10
@@ -234,21 +206,3 @@ async def _share_a_day(figures: Figures, pool: Pool, orders: int) -> None:
 def _order(chance: random.Random) -> CreateIntent:
     """Worth 10 to 50; no two are equal, which is another rule's matter."""
     return replace(a_limit_create("10", str(chance.randrange(1, 6))), symbol=chance.choice(SYMBOLS))
-
-
-async def _price(pool: Pool, tenant: Tenant) -> None:
-    """Every symbol is a share in dollars, with one price all the time."""
-    for symbol in SYMBOLS:
-        await pool.execute(
-            "insert into instruments (organization_id, broker, symbol, asset_class, quote_currency, tradable,"
-            " fractional, multiplier, as_of) values ($1, 'paper', $2, 'us_equity', 'USD', true, true, 1, now())",
-            tenant.account.organization_id,
-            symbol,
-        )
-        await pool.execute(
-            "insert into reference_prices (organization_id, broker, symbol, price, source, as_of)"
-            " values ($1, 'paper', $2, $3, 'quote', now())",
-            tenant.account.organization_id,
-            symbol,
-            PRICE,
-        )
