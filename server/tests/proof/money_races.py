@@ -18,6 +18,7 @@ from openbell_server.adapters.postgres.money.losses import PostgresLossStore
 from openbell_server.adapters.postgres.money.marks import PostgresMarks
 from openbell_server.application.intents.submit_intent import SubmitIntent, Submitted
 from openbell_server.application.money.measure_losses import MeasureLosses
+from openbell_server.application.money.save_books import SaveBooks
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import Address, RuleTerms
@@ -112,8 +113,8 @@ class RaceSize:
 
 
 SIZES: Final = {
-    "full": RaceSize(commands=4_000, buying_power="400000", limits=60, races=20),
-    "gate": RaceSize(commands=60, buying_power="150000", limits=3, races=7),
+    "full": RaceSize(commands=4_000, buying_power="400000", limits=50, races=12),
+    "gate": RaceSize(commands=40, buying_power="100000", limits=2, races=8),
 }
 
 
@@ -286,12 +287,14 @@ class _Loser:
 
 
 async def race_with_losses(figures: Figures, pool: Pool) -> None:
-    size, total = SIZES[figures.size], Counter[str]()
+    size, total, books = SIZES[figures.size], Counter[str](), PostgresBookStore(pool)
     for on_breach in ("HALTED", "REDUCE_ONLY"):
         account = await _loser(pool)
         for number in range(size.limits):
             await account.sweep()
             await account.limit(on_breach)
+            # As executors do: a measurement reads only what happened since.
+            await SaveBooks(books, books, events_behind=1)([account.tenant.account.slot])
             await _until_lost(account, size.races, total)
             total["profits that differ"] += await _profit_differs(account)
             if number % 20 == 19:
