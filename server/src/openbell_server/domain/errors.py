@@ -107,6 +107,11 @@ CODES: Final[dict[str, Code]] = {
         "The organization has as many back-tests running as it may",
         "Wait until one has ended, then send the request again.",
     ),
+    "heartbeat_missed": Code(
+        409,
+        "A promised heartbeat was missed",
+        "Stop sending orders. Once the halt is lifted, send the request again: it arms the promise again.",
+    ),
     "too_many_accounts": Code(
         409,
         "The organization has more accounts than one stream can follow",

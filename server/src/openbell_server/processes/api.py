@@ -3,17 +3,22 @@
 import asyncio
 import contextlib
 
+import structlog
+
 from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.event_wakes import EventWakes
 from openbell_server.adapters.postgres.connection import (
     ACCEPT_POOL_SETTINGS,
+    UNAVAILABLE,
     Role,
     open_pool,
     open_role_pool,
 )
+from openbell_server.adapters.postgres.controls.heartbeats import PostgresHeartbeatStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.access.rate_limits import LimitRates
+from openbell_server.application.controls.expire_heartbeats import ExpireHeartbeats
 from openbell_server.application.intents.group_commit import BATCH_SLOTS
 from openbell_server.brokers.paper.fault_client import fault_plans
 from openbell_server.http_protocol import Connections
@@ -33,6 +38,7 @@ CONNECTIONS_PER_ADDRESS_MAX = 512
 # Connections to the database: of authentication, commands and changes of controls, and of everything else.
 COMMAND_PLACES = 8
 READ_PLACES = 16
+HEARTBEAT_SWEEP_SECONDS = 1.0
 
 
 async def serve_requests(
@@ -85,6 +91,8 @@ async def serve_requests(
             )
         )
         hints.start()
+        heartbeats = ExpireHeartbeats(PostgresHeartbeatStore(command_pool), hints)
+        opened.callback(asyncio.ensure_future(_expire_heartbeats(heartbeats)).cancel)
         await serve_http(
             app,
             settings.api_host,
@@ -95,6 +103,18 @@ async def serve_requests(
             before_stop=streams.drain,
             has_websockets=settings.alpaca_front,
         )
+
+
+async def _expire_heartbeats(heartbeats: ExpireHeartbeats) -> None:
+    """Halt what missed its heartbeats, until cancelled."""
+    while True:
+        try:
+            await heartbeats.sweep()
+        except UNAVAILABLE as error:
+            structlog.get_logger().warning("heartbeats_not_expired", error=repr(error))
+        except Exception:  # noqa: BLE001 - the next sweep tries again
+            structlog.get_logger().exception("heartbeats_not_expired")
+        await asyncio.sleep(HEARTBEAT_SWEEP_SECONDS)
 
 
 serve = with_rate_limits(serve_requests)

@@ -29,6 +29,7 @@ from openbell_server.adapters.postgres.connection import (
 )
 from openbell_server.adapters.postgres.controls.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.controls.halts import PostgresHaltStore
+from openbell_server.adapters.postgres.controls.heartbeats import ExecutorHeartbeatStore
 from openbell_server.adapters.postgres.controls.market_updates import PostgresMarketKeeping
 from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.controls.resting_orders import PostgresRestingStore
@@ -47,6 +48,7 @@ from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.controls.cancel_by_control import CancelByControl
 from openbell_server.application.controls.cancel_resting_orders import CancelRestingOrders
 from openbell_server.application.controls.enact_halts import EnactHalts
+from openbell_server.application.controls.expire_heartbeats import ExpireHeartbeats
 from openbell_server.application.execution.account_dispatcher import SWEEP_SECONDS, AccountDispatcher, Bulkhead
 from openbell_server.application.execution.broker_budget import BrokerBudget
 from openbell_server.application.execution.follow_broker import FollowBroker
@@ -197,7 +199,7 @@ async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bu
 
 def _control_sweeps(
     pool: Pool, role_pool: Pool, hints: JetStreamConnection, dispatcher: AccountDispatcher
-) -> tuple[EnactHalts, CancelRestingOrders]:
+) -> tuple[ExpireHeartbeats, EnactHalts, CancelRestingOrders]:
     def compare(account: BrokerAccount) -> None:
         dispatcher.brokers[account.broker].compare_soon(account)
 
@@ -207,7 +209,8 @@ def _control_sweeps(
         PostgresHaltStore(pool, executor_pool=role_pool), accounts, cancel, hints, dispatcher.notify, compare
     )
     calendars = load_calendars(), PostgresSessionChanges(pool)
-    return halts, CancelRestingOrders(PostgresRestingStore(pool, executor_pool=role_pool), accounts, cancel, *calendars)
+    resting = CancelRestingOrders(PostgresRestingStore(pool, executor_pool=role_pool), accounts, cancel, *calendars)
+    return ExpireHeartbeats(ExecutorHeartbeatStore(pool, executor_pool=role_pool), hints), halts, resting
 
 
 def _on_work(hints: JetStreamConnection, dispatcher: AccountDispatcher) -> ReceiveWork:
@@ -296,6 +299,7 @@ async def _sweep_until(
     stopping: asyncio.Event,
     parts: ExecutorParts,
     sweeps: SweepStore,
+    heartbeats: ExpireHeartbeats,
     halts: EnactHalts,
     resting: CancelRestingOrders,
 ) -> None:
@@ -305,7 +309,8 @@ async def _sweep_until(
         held = dispatcher.slots.held()
         due = await _sweeps_due(sweeps, held)
         runs: list[tuple[bool, Callable[[], Awaitable[None]]]] = [
-            (Sweep.HALTS in due, partial(halts.sweep, held)),
+            (Sweep.HEARTBEATS in due, heartbeats.sweep),
+            (not due.isdisjoint({Sweep.HEARTBEATS, Sweep.HALTS}), partial(halts.sweep, held)),
             (Sweep.WORK in due, dispatcher.sweep),
             (True, partial(sign_ins.sweep, is_asked=Sweep.SIGN_INS in due)),
             (Sweep.RESTING in due, partial(resting.sweep, held)),

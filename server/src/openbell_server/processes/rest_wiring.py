@@ -32,6 +32,7 @@ from openbell_server.adapters.postgres.controls.backtest_history import Postgres
 from openbell_server.adapters.postgres.controls.calendars import PostgresSessionChanges
 from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.controls.halt_reports import PostgresHaltReports
+from openbell_server.adapters.postgres.controls.heartbeats import PostgresHeartbeatStore
 from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
 from openbell_server.adapters.postgres.controls.receipts import PostgresReceiptStore
 from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore, RuleBooks
@@ -65,6 +66,7 @@ from openbell_server.application.access.reads_at_once import ReadsAtOnce
 from openbell_server.application.access.set_fault_plan import SetFaultPlan
 from openbell_server.application.controls.backtest_rules import BacktestRules
 from openbell_server.application.controls.check_command import CheckCommand
+from openbell_server.application.controls.promise_heartbeats import PromiseHeartbeats
 from openbell_server.application.controls.read_effective_controls import ReadEffectiveControls
 from openbell_server.application.controls.read_halt_reports import ReadHaltReports
 from openbell_server.application.controls.set_reference_prices import SetReferencePrices
@@ -118,6 +120,7 @@ from openbell_server.transport.rest.controls.backtest import backtest_route
 from openbell_server.transport.rest.controls.calendars import calendar_routes
 from openbell_server.transport.rest.controls.effective import effective_route
 from openbell_server.transport.rest.controls.halt_reports import halt_report_route
+from openbell_server.transport.rest.controls.heartbeats import heartbeat_routes
 from openbell_server.transport.rest.controls.kinds import kinds_route
 from openbell_server.transport.rest.controls.reference_prices import reference_routes
 from openbell_server.transport.rest.controls.rules import rule_routes
@@ -316,6 +319,9 @@ def _control_routes(given: RestDependencies, shared: _Stores) -> list[Controller
         stores = PostgresOrganizationStore(pool), PostgresApiKeyRecords(pool, ids), PostgresRuleStore(pool)
         return SetRules(*stores, BROKERS, given.hints, given.cursor_key)
 
+    def heartbeats(pool: Pool) -> PromiseHeartbeats:
+        return PromiseHeartbeats(PostgresHeartbeatStore(pool), rules(pool))
+
     return [
         *calendar_routes(enter, *calendars, ids.now),
         control_routes(enter, symbol_controls(shared.commands)),
@@ -328,6 +334,7 @@ def _control_routes(given: RestDependencies, shared: _Stores) -> list[Controller
         ),
         kinds_route(enter),
         *rule_routes(enter, rules(pool), rules(shared.commands)),
+        heartbeat_routes(enter, heartbeats(pool), heartbeats(shared.commands)),
         *reference_routes(enter, prices),
     ]
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 
 class Sweep(StrEnum):
+    HEARTBEATS = "HEARTBEATS"
     HALTS = "HALTS"
     WORK = "WORK"
     SIGN_INS = "SIGN_INS"

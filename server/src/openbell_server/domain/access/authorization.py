@@ -40,6 +40,8 @@ class Operation(StrEnum):
     EDIT_CONTROLS = "edit_controls"
     # Controls of the organization itself and of its keys.
     EDIT_ORGANIZATION_CONTROLS = "edit_organization_controls"
+    # A key for itself, an admin for any key.
+    PROMISE_HEARTBEATS = "promise_heartbeats"
     READ_CONTROLS = "read_controls"
     EDIT_REFERENCES = "edit_references"
     READ_ME = "read_me"
@@ -98,6 +100,9 @@ RULES: Final = {
         permissions=frozenset(CONTROL_EDITS.values()), roles=frozenset({Role.ADMIN}), entitlement=CONTROLS_PREMIUM
     ),
     Operation.EDIT_ORGANIZATION_CONTROLS: Rule(roles=frozenset({Role.ADMIN}), entitlement=CONTROLS_PREMIUM),
+    Operation.PROMISE_HEARTBEATS: Rule(
+        permissions=frozenset({INTENT_EDIT}), roles=frozenset({Role.ADMIN}), entitlement=CONTROLS_PREMIUM
+    ),
     Operation.READ_CONTROLS: Rule(
         permissions=frozenset({CONTROL_READ}),
         roles=_ANY_ROLE,

@@ -10,6 +10,7 @@ from openbell_server.domain.access.authorization import require_loosening
 from openbell_server.domain.access.principals import Principal, PrincipalKind
 from openbell_server.domain.controls.catalogue import CATALOGUE
 from openbell_server.domain.controls.findings import Mode
+from openbell_server.domain.controls.heartbeats import HeartbeatTerms
 from openbell_server.domain.controls.kind import ControlKind
 from openbell_server.domain.controls.kinds.times import compare_windows
 from openbell_server.domain.controls.rules import SWITCH, OnMissing, Override, Rule, RuleTerms, SwitchState
@@ -19,6 +20,8 @@ from openbell_server.domain.controls.strictness import (
     Effect,
     combined,
     fewer,
+    higher,
+    lower,
     lower_or_none,
     ranked,
     tightens_if,
@@ -64,6 +67,14 @@ class RuleChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class HeartbeatChanged:
+    """A change of a promise that somebody requires; None: it is disarmed."""
+
+    before: HeartbeatTerms
+    after: HeartbeatTerms | None
+
+
+@dataclass(frozen=True, slots=True)
 class SymbolSwitched:
     before: ManualControl | None
     after: ManualControl
@@ -96,7 +107,7 @@ class KeyChanged:
     after: ApiKeyRecord
 
 
-Change = RuleChanged | SymbolSwitched | TimesChanged | AccountOpened | AccountChanged | KeyChanged
+Change = RuleChanged | HeartbeatChanged | SymbolSwitched | TimesChanged | AccountOpened | AccountChanged | KeyChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +122,8 @@ def classify(change: Change) -> Classified:
     match change:
         case RuleChanged():
             parts = _rule_parts(change)
+        case HeartbeatChanged(before, after):
+            parts = _heartbeat_parts(before, after)
         case SymbolSwitched():
             parts = [_symbol_part(change)]
         case TimesChanged():
@@ -226,6 +239,16 @@ def _absent(code: str, after: RuleTerms) -> Effect:
 
 def _compared(compare: Compare, before: object, after: object) -> Effect:
     return Effect.NEITHER if before == after else compare(before, after)
+
+
+def _heartbeat_parts(before: HeartbeatTerms, after: HeartbeatTerms | None) -> list[tuple[Effect, str]]:
+    if after is None:
+        return [(Effect.LOOSEN, "heartbeats would no longer be required")]
+    cancels = _compared(higher, before.cancel_working, after.cancel_working)
+    return [
+        (_compared(lower, before.timeout_seconds, after.timeout_seconds), "heartbeats could be further apart"),
+        (cancels, "a missed heartbeat would no longer cancel working orders"),
+    ]
 
 
 def _symbol_part(change: SymbolSwitched) -> tuple[Effect, str]:

@@ -28,14 +28,15 @@ ObserveRequest = Callable[[str, str | None, int, float], None]
 # Browsers must not guess another type, and no cache may keep trading data.
 NO_SNIFF: Final = (b"x-content-type-options", b"nosniff")
 NO_STORE: Final = (b"cache-control", b"no-store")
-# No number of these at once is refused: orders, cancels and halts must work while their organization reads a lot.
-# Validations of keys are limited by address.
+# No number of these at once is refused: orders, cancels, halts and heartbeats must work while their organization reads
+# a lot. Validations of keys are limited by address.
 UNCOUNTED: Final = frozenset(
     {
         Operation.SUBMIT_INTENT,
         Operation.CANCEL_ORDERS,
         Operation.EDIT_CONTROLS,
         Operation.EDIT_ORGANIZATION_CONTROLS,
+        Operation.PROMISE_HEARTBEATS,
         Operation.VALIDATE_KEY,
     }
 )

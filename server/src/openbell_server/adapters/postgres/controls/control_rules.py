@@ -1,7 +1,7 @@
 """Stores rules of every scope. A change adds a row to the history, starts an epoch and waits for open doors."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar, Final
@@ -34,6 +34,8 @@ from openbell_server.domain.identifiers import AccountId, OrganizationId, Symbol
 # Each attempt waits for the lock timeout (2 s). An executor that hangs loses its open door within ten seconds, so a
 # halt must retry for longer than that.
 TRIES_MAX: Final = 6
+# The permanent and the temporary terms of a rule.
+TermsAfter = tuple[RuleTerms | None, Override | None]
 _queries = named_queries.load("control_rules")
 
 
@@ -64,7 +66,7 @@ class PostgresRuleStore(PostgresStore):
                 after_number=after,
                 row_limit=limit,
             )
-            return [(row["number"], _rule(_address(wanted.organization_id, row), row)) async for row in rows]
+            return [(row["number"], _rule(address_of(wanted.organization_id, row), row)) async for row in rows]
 
     async def save_rule(
         self,
@@ -94,28 +96,17 @@ class PostgresRuleStore(PostgresStore):
     ) -> StoredRule | None:
         # Before the transaction, because a task that holds a connection must not wait for another one.
         (audit_id,) = await DatabaseClock(self.pool).new_ids(1)
-        async with transaction(self.pool, self._role(address.scope), address.organization_id) as connection:
-            await _begin(connection, address)
-            before = _unless_removed(await find_with_removed(connection, address, code))
+
+        def decide(before: StoredRule | None) -> TermsAfter:
             _require_version(before, expected)
             if change is None and before is None:
                 raise Problem("not_found", f"no rule {code} is set here")
             wanted = _wanted(before, change)
             loosening.require_permission(principal, _step(code, before, wanted, principal))
-            if code == SWITCH and address.account_id is not None:
-                await account_changes.wait_for_openings(connection, address.organization_id)
-            after = await _save(connection, address, code, wanted, reason, principal)
-            if address.account_id is not None:
-                change_made = _change_made(before, _unless_removed(after))
-                await append_rule_changed(connection, address.organization_id, address.account_id, after, change_made)
-            else:
-                # Late, so that doors wait little.
-                in_force_at = await _queries.put_in_force(connection, **_place(address), code=code)
-                after = replace(after, updated_at=in_force_at)
-            # With the time from which it is in force.
-            await _add_change(connection, before, after)
-            # After the doors: an open one may wait to append to this log.
-            await _audit_change(connection, audit_id, before, after)
+            return wanted
+
+        async with transaction(self.pool, self._role(address.scope), address.organization_id) as connection:
+            after = await change_rule(connection, audit_id, address, code, decide, reason, principal)
         return _unless_removed(after)
 
     async def list_changes(self, wanted: RuleFilter, before: int | None, limit: int) -> list[tuple[int, RuleChange]]:
@@ -131,7 +122,7 @@ class PostgresRuleStore(PostgresStore):
                 before_no=before,
                 row_limit=limit,
             )
-            return [(row["change_no"], _change(_address(wanted.organization_id, row), row)) async for row in rows]
+            return [(row["change_no"], _change(address_of(wanted.organization_id, row), row)) async for row in rows]
 
     def _role(self, scope: Scope | None) -> Role:
         return Role.OPERATOR if scope is Scope.PLATFORM else self.role
@@ -142,6 +133,42 @@ class OperatorRuleStore(PostgresRuleStore):
 
     __slots__ = ()
     role: ClassVar[Role] = Role.OPERATOR
+
+
+async def change_rule(
+    connection: Connection,
+    audit_id: UUID,
+    address: Address,
+    code: str,
+    decide: Callable[[StoredRule | None], TermsAfter | None],
+    reason: str | None,
+    principal: Principal,
+) -> StoredRule | None:
+    """Change a rule in the caller's transaction, with its history, its event and the entry of the audit log.
+
+    `decide` receives the rule under the lock of its scope and returns its terms after the change. None: no change, and
+    the result is None. When the transaction commits, no command evaluated by the old rules can still be sent.
+    """
+    await _begin(connection, address)
+    before = _unless_removed(await find_with_removed(connection, address, code))
+    wanted = decide(before)
+    if wanted is None:
+        return None
+    if code == SWITCH and address.account_id is not None:
+        await account_changes.wait_for_openings(connection, address.organization_id)
+    after = await _save(connection, address, code, wanted, reason, principal)
+    if address.account_id is not None:
+        change_made = _change_made(before, _unless_removed(after))
+        await append_rule_changed(connection, address.organization_id, address.account_id, after, change_made)
+    else:
+        # Late, so that doors wait little.
+        in_force_at = await _queries.put_in_force(connection, **place_of(address), code=code)
+        after = replace(after, updated_at=in_force_at)
+    # With the time from which it is in force.
+    await _add_change(connection, before, after)
+    # After the doors: an open one may wait to append to this log.
+    await _audit_change(connection, audit_id, before, after)
+    return after
 
 
 def encode_terms(terms: RuleTerms) -> str:
@@ -161,7 +188,7 @@ def _terms(stored: Mapping[str, Any]) -> RuleTerms:
     )
 
 
-def _place(address: Address) -> dict[str, Any]:
+def place_of(address: Address) -> dict[str, Any]:
     return {"organization_id": address.organization_id, "scope": address.scope, "of_whom": address.subject}
 
 
@@ -186,7 +213,7 @@ def _change_made(before: StoredRule | None, after: StoredRule | None) -> Control
 
 async def find_with_removed(connection: Connection, address: Address, code: str) -> StoredRule | None:
     """The rule, also if it was removed, read in the caller's transaction."""
-    row = await _queries.find_rule(connection, **_place(address), code=code)
+    row = await _queries.find_rule(connection, **place_of(address), code=code)
     return None if row is None else _rule(address, row)
 
 
@@ -201,15 +228,13 @@ def _require_version(before: StoredRule | None, expected: Collection[int] | None
         raise Problem("version_mismatch", f"the rule is at version {version}" if version else "the rule is not set")
 
 
-def _wanted(before: StoredRule | None, change: RuleTerms | Override | None) -> tuple[RuleTerms | None, Override | None]:
+def _wanted(before: StoredRule | None, change: RuleTerms | Override | None) -> TermsAfter:
     if isinstance(change, Override):
         return None if before is None else before.terms, change
     return change, None
 
 
-def _step(
-    code: str, before: StoredRule | None, wanted: tuple[RuleTerms | None, Override | None], principal: Principal
-) -> RuleChanged:
+def _step(code: str, before: StoredRule | None, wanted: TermsAfter, principal: Principal) -> RuleChanged:
     return RuleChanged(
         code=code,
         before=RuleState() if before is None else RuleState(before.terms, before.override),
@@ -223,14 +248,14 @@ async def _save(
     connection: Connection,
     address: Address,
     code: str,
-    wanted: tuple[RuleTerms | None, Override | None],
+    wanted: TermsAfter,
     reason: str | None,
     principal: Principal,
 ) -> StoredRule:
     terms, override = wanted
     row = await _queries.save_rule(
         connection,
-        **_place(address),
+        **place_of(address),
         code=code,
         account_id=address.account_id,
         terms=None if terms is None else encode_terms(terms),
@@ -249,7 +274,7 @@ async def _add_change(connection: Connection, before: StoredRule | None, after: 
     """Add to the rule's history."""
     await _queries.add_change(
         connection,
-        **_place(after.address),
+        **place_of(after.address),
         code=after.code,
         version=after.version,
         rule_before=None if before is None else json.dumps(_facts(before)),
@@ -333,7 +358,7 @@ def _change(address: Address, row: asyncpg.Record) -> RuleChange:
     )
 
 
-def _address(organization_id: OrganizationId, row: asyncpg.Record) -> Address:
+def address_of(organization_id: OrganizationId, row: asyncpg.Record) -> Address:
     scope, subject = Scope(row["scope"]), row["subject"]
     return Address(
         organization_id=organization_id,

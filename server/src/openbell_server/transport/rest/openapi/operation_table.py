@@ -20,6 +20,7 @@ from openbell_server.transport.rest.openapi.operations.effective import EFFECTIV
 from openbell_server.transport.rest.openapi.operations.events import EVENT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.fault_plans import FAULT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.halts import HALT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.heartbeats import HEARTBEAT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.intents import INTENT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.money import MONEY_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.orders import ORDER_OPERATIONS
@@ -54,6 +55,7 @@ _BY_TAG: Final[dict[str, tuple[Described, ...]]] = {
         *EFFECTIVE_OPERATIONS,
         *CONTROL_OPERATIONS,
         *HALT_OPERATIONS,
+        *HEARTBEAT_OPERATIONS,
         *BACKTEST_OPERATIONS,
         *RULE_OPERATIONS,
         *REFERENCE_OPERATIONS,

@@ -18,7 +18,7 @@ create table organizations (
 comment on table organizations is 'The tenants. `provider` and `external_id` name the organization at its identity provider.';
 call protect_tenant_table('organizations');
 grant select on organizations to openbell_reader;
-grant update (control_epoch) on organizations to openbell_tenant;
+grant update (control_epoch) on organizations to openbell_tenant, openbell_execution;
 grant select, update (control_epoch) on organizations to openbell_writer;
 create policy accept_step on organizations to openbell_writer using (true);
 grant select (organization_id, provider, external_id, internal) on organizations to openbell_keys;

@@ -31,8 +31,11 @@ grant insert (organization_id, audit_id, principal_type, principal_id, operation
     to openbell_tenant, openbell_execution, openbell_delivery, openbell_operator, openbell_vault;
 grant select on audit_log to openbell_operator, openbell_tenant;
 -- Each role records its own kind of principal: nobody but an operator's login writes a row in the name of an operator.
+-- The api also records a halt because of a missed heartbeat.
 create policy callers on audit_log as restrictive for insert to openbell_tenant
-    with check (principal_type in ('API_KEY', 'USER', 'SERVICE'));
+    with check (
+        principal_type in ('API_KEY', 'USER', 'SERVICE') or (principal_type = 'SYSTEM' and principal_id = 'heartbeat')
+    );
 create policy processes on audit_log as restrictive for insert to openbell_execution, openbell_delivery
     with check (principal_type = 'SYSTEM');
 create policy list_entries on audit_log for select to openbell_operator using (true);
