@@ -153,6 +153,10 @@ BODIES: dict[str, dict[str, object]] = {
         f"put {whose} switch": {"status": "ACTIVE", "reason": "tests"}
         for whose in ("organization", "account", "symbol", "key")
     },
+    **{
+        f"put {whose} heartbeat": {"timeout_seconds": 300, "cancel_working": True}
+        for whose in ("account", "key", "own")
+    },
     "create webhook": {"url": "https://example.com/", "types": ["BROKER_TRADE"]},
     "change webhook": {"types": ["BROKER_ORDER"]},
     "replay webhook": {"after_seq": 0},
@@ -161,7 +165,8 @@ BODIES: dict[str, dict[str, object]] = {
 }
 
 
-CREDENTIAL_CHANGES = {"put credential", "delete credential", "verify credential"}
+CHANGES_OF_FRESH_ACCOUNTS = {"put credential", "delete credential", "verify credential"}
+CHANGES_OF_FRESH_ACCOUNTS |= {"put account heartbeat", "delete account heartbeat"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +194,8 @@ class Calls:
         if "webhook_id" in template:
             path = template.format(webhook_id=await self._webhook(place, cell))
             return Target(method, path, BODIES.get(cell.row.name))
+        if "own heartbeat" in cell.row.name:
+            return Target(method, template, await self._own_heartbeat(place, cell))
         return Target(method, *await self._aim(place, cell, template))
 
     async def _aim(self, place: Place, cell: Cell, template: str) -> tuple[str, object | None]:
@@ -237,9 +244,10 @@ class Calls:
             # One that has nothing to do.
             environment = Environment(cell.environment)
             account_id = (await an_account(self.world.pool, place.organization_id, environment)).id
-        elif harness and cell.row.name in CREDENTIAL_CHANGES and not expected(cell).refused:
+        elif harness and cell.row.name in CHANGES_OF_FRESH_ACCOUNTS and not expected(cell).refused:
             disabled = cell.object is Object.DISABLED_ACCOUNT
             account_id = await self.world.an_account_to_sign_in(place, cell.environment, disabled=disabled)
+            await self.world.a_heartbeat(place, "ACCOUNT", str(account_id))
         elif harness and cell.row.name.startswith("delete ") and "{code}" in template and not expected(cell).refused:
             scope = cell.row.name.split()[1]
             subject = str(account_id) if scope == "account" else f"{account_id} {SYMBOL}"
@@ -274,9 +282,20 @@ class Calls:
         key_id = place.harnesses[cell.environment, False].tenant.principal.id
         if cell.row.name == "delete key rule" and not expected(cell).refused:
             await self.world.a_rule_to_remove(place, "key", key_id)
-        if expected(cell).refused or "/controls/" in cell.row.route:
+        heartbeat = "key heartbeat" in cell.row.name and not cell.row.name.startswith("list ")
+        if expected(cell).refused or ("/controls/" in cell.row.route and not heartbeat):
             return key_id
-        return (await self.world.a_key(place, cell.environment, frozenset()))[0]
+        fresh, _ = await self.world.a_key(place, cell.environment, frozenset())
+        if cell.row.name == "delete key heartbeat":
+            await self.world.a_heartbeat(place, "KEY", str(fresh))
+        return fresh
+
+    async def _own_heartbeat(self, place: Place, cell: Cell) -> object | None:
+        """The body; what a call disarms is armed first."""
+        if cell.row.name == "delete own heartbeat" and not expected(cell).refused:
+            key_id, _ = await self.world.key_of(place, cell.caller)
+            await self.world.a_heartbeat(place, "KEY", str(key_id))
+        return BODIES.get(cell.row.name)
 
     async def _key_to_validate(self, place: Place, cell: Cell) -> str:
         if cell.object is Object.MISSING:

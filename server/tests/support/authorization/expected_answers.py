@@ -77,6 +77,7 @@ def expected(cell: Cell) -> Answer:
         _unauthenticated(caller)
         or _not_permitted(caller, cell.row)
         or _wrong_header(caller)
+        or _not_of_this_key(cell)
         or _absent(cell.object)
         or _not_on_this_account(cell)
         or _not_entitled(cell)
@@ -113,6 +114,14 @@ def _wrong_header(caller: Caller) -> Answer | None:
     if caller.home in HOMELESS:
         return Answer(403, "organization_required")
     return _anothers_header(caller)
+
+
+def _not_of_this_key(cell: Cell) -> Answer | None:
+    """A key changes nothing of another one, whether it exists or not; users must name the key."""
+    is_key = cell.caller.kind is Kind.API_KEY
+    if cell.row.not_by_other_keys and is_key:
+        return Answer(403, "permission_denied")
+    return Answer(400, "invalid_parameter") if "own heartbeat" in cell.row.name and not is_key else None
 
 
 def _anothers_header(caller: Caller) -> Answer | None:

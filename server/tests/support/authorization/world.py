@@ -40,6 +40,12 @@ WEBHOOK = (
     "insert into webhooks (organization_id, webhook_id, url, kinds, environment, created_at, updated_at,"
     " principal_type, principal_id) values ($1, $2, 'https://a.invalid/', '{2}', $3, now(), now(), 'SYSTEM', 'tests')"
 )
+HEARTBEAT = (
+    "insert into heartbeats (organization_id, scope, subject, of_account, timeout_seconds, cancel_working, required,"
+    " status, armed_at, last_beat_at, expires_at, principal_type, principal_id)"
+    " select $1, $2::text, $3::text, case when $2::text = 'ACCOUNT' then $3::uuid end, 300, false, $2 = 'ACCOUNT',"
+    " 'ARMED', now(), now(), now() + interval '1 hour', 'USER', 'tests' on conflict do nothing"
+)
 RECEIPT = "select receipt_id from intent_actions where intent_id = $1 and seq = 1"
 CREDENTIAL = (
     "insert into credentials (organization_id, account_id, credential_id, broker, kind, hint, asked_at, created_at,"
@@ -189,6 +195,11 @@ class World:
         """One that nobody else's call is about."""
         async with transaction(self.pool, Role.TENANT, place.organization_id) as connection:
             await connection.execute(RULE, place.organization_id, scope.upper(), subject, REMOVED_CODE)
+
+    async def a_heartbeat(self, place: Place, scope: str, subject: str) -> None:
+        """One that nobody else's call is about."""
+        async with transaction(self.pool, Role.TENANT, place.organization_id) as connection:
+            await connection.execute(HEARTBEAT, place.organization_id, scope, subject)
 
     async def an_intent(self, tenant: Tenant) -> IntentId:
         """One more intent that waits; made below the transport, so that nothing of the table is asked."""

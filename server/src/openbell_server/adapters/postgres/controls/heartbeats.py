@@ -95,17 +95,18 @@ class PostgresHeartbeatStore(PostgresStore):
         return was is not None
 
     async def list_heartbeats(self, wanted: RuleFilter, after: int, limit: int) -> list[tuple[int, Heartbeat]]:
-        rows = await self._rows(
-            _queries.list_heartbeats,
-            wanted.organization_id,
-            wanted.account_id,
-            scope=wanted.scope,
-            of_whom=wanted.subject,
-            environment=wanted.environment,
-            after_number=after,
-            row_limit=limit,
-        )
-        return [(row["number"], _heartbeat(address_of(wanted.organization_id, row), row)) for row in rows]
+        async with transaction(self.pool, self.role, wanted.organization_id) as connection:
+            rows = _queries.list_heartbeats(
+                connection,
+                organization_id=wanted.organization_id,
+                scope=wanted.scope,
+                account_id=wanted.account_id,
+                of_whom=wanted.subject,
+                environment=wanted.environment,
+                after_number=after,
+                row_limit=limit,
+            )
+            return [(row["number"], _heartbeat(address_of(wanted.organization_id, row), row)) async for row in rows]
 
     async def missed_across_organizations(self) -> list[Address]:
         rows = await self._rows_across(
