@@ -104,7 +104,9 @@ async def test_no_row_is_moved_to_another_organization(
         Role.EXECUTION: ("positions", "orders", "action_states", "external_orders", "account_halts", "instruments")
     }
     own[Role.TENANT] = ("symbol_controls", "symbol_time_controls", "credentials", "control_rules", "control_rates")
-    own[Role.TENANT] += ("control_days",)
+    own[Role.TENANT] += ("control_days", "heartbeats")
+    # The halt of a missed heartbeat.
+    own[Role.EXECUTION] += ("control_rules",)
     own[Role.EXECUTION] += ("account_balances", "books", "book_heads", "profit_figures", "loss_marks")
     own[Role.TENANT] += ("exchange_rates", "wanted_symbols", "wanted_balances")
     both = {(role, "reference_prices") for role in own}
@@ -131,7 +133,7 @@ async def test_an_insert_that_names_another_s_account_answers_as_for_one_that_is
     before = await rows_of(owner, them)
     others = {"api_keys", "accounts", "audit_log", "user_deletions"}
     # Their keys begin with the organization, and name accounts only as texts.
-    others |= {"control_rules", "control_changes", "control_rates", "control_days"}
+    others |= {"control_rules", "control_changes", "control_rates", "control_days", "heartbeats"}
     others |= {"instruments", "reference_prices", "exchange_rates", "webhooks"}
     for role, table in await tables_where(owner, "insert"):
         if table in others:

@@ -9,6 +9,7 @@ from support.tenancy.statements import Owner, all_statements, run
 INSERTS = {
     "accounts.open_account",
     "control_rules.save_rule",
+    "heartbeats.add_heartbeat",
     "organizations.create_api_key",
     "webhooks.add_webhook",
 }

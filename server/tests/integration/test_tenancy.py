@@ -185,8 +185,11 @@ async def test_each_role_runs_its_statements_and_no_other(
             except asyncpg.InsufficientPrivilegeError as error:
                 refusals.add(str(error).partition(" for ")[0])
     assert seen == MAY_RUN
-    # The audit log takes from each role its own kind of principal.
-    policies = {f'new row violates row-level security policy "{name}"' for name in ("processes", "rotation")}
+    # The audit log takes from each role its own kind of principal, and rules from executors only halts.
+    policies = {
+        f'new row violates row-level security policy "{name}"'
+        for name in ("processes", "rotation", "heartbeats_insert")
+    }
     assert refusals == {"permission denied", *policies}
 
 
@@ -234,6 +237,7 @@ READS: dict[Role, dict[str, set[str]]] = {
             *("organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"),
             *("override_terms", "override_expires_at"),
         },
+        "heartbeats": {"organization_id", "scope", "subject", "of_account", "status", "expires_at"},
         "vault_objects": {"credential_id"},
         "webhooks": {"organization_id", "webhook_id", "status"},
         "webhook_lanes": {"organization_id", "webhook_id", "account_id", "position", "parked_at"},
@@ -284,6 +288,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "control_rules": {"override_terms", "override_expires_at"}
         | {"organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"},
         **{t: {"*"} for t in ("wanted_symbols", "wanted_balances", "account_halts", "book_heads", "switches_in_force")},
+        "heartbeats": {"organization_id", "scope", "subject", "of_account", "status", "expires_at"},
         "account_balances": {"organization_id", "account_id", "read_at"},
         "calendar_overrides": {"*"},
         "credentials": {"organization_id", "account_id", "credential_id", "version", "asked_at", "answered_at"},

@@ -49,7 +49,7 @@ from support.tenancy.statements import Owner
 from support.tenancy.tenant_balances import add_balances, add_books, add_losses, values_of_books
 from support.tenancy.tenant_delivery_queue import values_of_lanes
 from support.tenancy.tenant_markets import values_of_markets, with_markets
-from support.tenancy.tenant_rules import values_of_rules
+from support.tenancy.tenant_rules import promise_heartbeats, values_of_rules
 from support.tenancy.tenant_webhooks import values_of_webhooks, with_webhook
 
 EXECUTION_ID = "e1"
@@ -192,6 +192,7 @@ async def with_controls(pool: Pool, tenant: Tenant) -> Tenant:
     for code, parameters in (("QTY_MAX", {"quantity": "1000000"}), ("LOSS_MAX", {"value": "9", "currency": "USD"})):
         terms = RuleTerms(parameters=parameters)
         await PostgresRuleStore(pool).save_rule(address, code, terms, "size", tenant.principal, None)
+    await promise_heartbeats(pool, tenant, address)
     async with transaction(pool, Role.TENANT, account.organization_id) as connection:
         rates = {"scopes": ["organization"], "subjects": [""], "limits": [3], "judged_at": account.now}
         counted = named_queries.load("accept_with_counts")

@@ -41,9 +41,7 @@ DEFINERS = {
 TENANT_POLICY = "(organization_id = (NULLIF(current_setting('openbell.organization_id'::text, true), ''::text))::uuid)"
 OWN_ACCOUNT_POLICY = "(EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {}.account_id)))"
 # A rule may be about no account.
-OWN_RULE_POLICY = (
-    "((of_account IS NULL) OR (EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = control_rules.of_account))))"
-)
+OWN_RULE_POLICY = "((of_account IS NULL) OR (EXISTS ( SELECT 1 FROM accounts a WHERE (a.account_id = {0}.of_account))))"
 # Policies that show a role the rows of all organizations, each with the commands it is for.
 CROSSING = {
     **{
@@ -86,7 +84,7 @@ CROSSING = {
             "forgotten_orders",
             "credentials",
             "symbol_time_controls",
-            "control_rules",
+            *("control_rules", "heartbeats"),
             "wanted_symbols",
             "wanted_balances",
             "account_balances",
@@ -122,7 +120,7 @@ CROSSING = {
         (table, "health"): ("openbell_health", "SELECT")
         for table in (
             *("account_outbox", "intent_outbox", "user_outbox", "outbox_failures", "action_states"),
-            *("account_counters", "control_rules", "vault_objects", "webhooks", "webhook_lanes"),
+            *("account_counters", "control_rules", "heartbeats", "vault_objects", "webhooks", "webhook_lanes"),
         )
     },
     **{
@@ -226,10 +224,10 @@ def _faults_of_table(table: asyncpg.Record, policies: list[asyncpg.Record]) -> I
         yield f"{name} shows its owner everything"
     if _policy(name, "tenant", policies) != ("PERMISSIVE", [Role.READER], "ALL", TENANT_POLICY, None):
         yield f"{name} has not the policy of the template"
-    is_rule = name == "control_rules"
+    is_rule = name in ("control_rules", "heartbeats")
     if not (table["has_account"] or is_rule) or name == "accounts":
         return
-    check = OWN_RULE_POLICY if is_rule else OWN_ACCOUNT_POLICY.format(name)
+    check = OWN_RULE_POLICY.format(name) if is_rule else OWN_ACCOUNT_POLICY.format(name)
     own_account = ("RESTRICTIVE", [Role.READER], "INSERT", None, check)
     if _policy(name, "own_account", policies) != own_account:
         yield f"{name} takes rows for the accounts of others"

@@ -4,8 +4,18 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.controls.heartbeats import PostgresHeartbeatStore
 from openbell_server.adapters.postgres.execution import ticks
 from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.heartbeats import HeartbeatTerms
+from openbell_server.domain.controls.rules import Address
+from support.builders.tenant import Tenant
+
+
+async def promise_heartbeats(pool: Pool, tenant: Tenant, address: Address) -> None:
+    terms = HeartbeatTerms(timeout_seconds=30, cancel_working=True)
+    await PostgresHeartbeatStore(pool).beat(address, terms, tenant.principal)
 
 
 def values_of_rules(now: datetime) -> dict[str, Any]:
@@ -19,7 +29,7 @@ def values_of_rules(now: datetime) -> dict[str, Any]:
             "count_max": 10,
             "skipped": 0,
         }
-        | {"switches": None}
+        | {"switches": None, "timeout_seconds": 30, "cancel_working": True, "is_own": False, "required": True}
         | {"scope": Scope.ACCOUNT, "terms": "{}", "override_terms": None, "override_expires_at": None}
         | {"before_no": None, "rule_before": None, "rule_after": None, "changed_at": now, "whose": UUID(int=0)}
         | {"halted_at": now - timedelta(hours=1), "lifted_at": None, "of_key": None, "of_operation": None}

@@ -252,7 +252,8 @@ create policy own_account on heartbeats as restrictive for insert to openbell_re
 -- The api and the executors find those that were missed.
 grant select (organization_id, scope, subject, of_account, status, expires_at) on heartbeats
     to openbell_executor, openbell_health;
-create policy find_missed on heartbeats for select to openbell_executor, openbell_health using (true);
+create policy find_work on heartbeats for select to openbell_executor using (true);
+create policy health on heartbeats for select to openbell_health using (true);
 -- An executor can halt what missed its heartbeats, and change nothing else about rules.
 grant insert, update on control_rules to openbell_execution;
 create policy heartbeats_insert on control_rules as restrictive for insert to openbell_execution
