@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from openbell.controls.halts import HaltedOrder as HaltedOrder
     from openbell.controls.halts import HaltReport as HaltReport
     from openbell.controls.halts import InFlightCommand as InFlightCommand
+    from openbell.controls.heartbeats import AsyncHeartbeats as AsyncHeartbeats
+    from openbell.controls.heartbeats import Heartbeat as Heartbeat
+    from openbell.controls.heartbeats import Heartbeats as Heartbeats
+    from openbell.controls.heartbeats import Unhealthy as Unhealthy
     from openbell.controls.references import ExchangeRate as ExchangeRate
     from openbell.controls.references import GivenPrice as GivenPrice
     from openbell.controls.references import GivenRate as GivenRate
@@ -127,6 +131,7 @@ _NAMES: Final = {
     "controls.calendars": "Calendar MarketSession MarketSessions",
     "controls.effective": "ControlKind EffectiveControls EffectiveRule",
     "controls.halts": "HaltCancels HaltReport HaltedAccount HaltedOrder InFlightCommand",
+    "controls.heartbeats": "AsyncHeartbeats Heartbeat Heartbeats Unhealthy",
     "controls.references": "ExchangeRate GivenPrice GivenRate ReferencePrice References",
     "controls.rules": "Rule RuleChange RuleTerms Switch",
     "errors": (

@@ -8,18 +8,18 @@ import pytest
 import openbell
 
 NAMES = """
-Account AccountChanged AccountOverview Action ApiError ApiKey AsyncClient AsyncMirror AuditEntry
-Backtest BacktestExample Balances BalancesChanged Book Broker BrokerCommand BrokerFeed BrokerOrder BrokerPosition
-BrokerTrade Calendar CancelResult ChainHeads ChainedAction Client Conflict ControlChanged
+Account AccountChanged AccountOverview Action ApiError ApiKey AsyncClient AsyncHeartbeats AsyncMirror
+AuditEntry Backtest BacktestExample Balances BalancesChanged Book Broker BrokerCommand BrokerFeed BrokerOrder
+BrokerPosition BrokerTrade Calendar CancelResult ChainHeads ChainedAction Client Conflict ControlChanged
 ControlKind Credential CredentialField CredentialForm EffectiveControls EffectiveRule Evaluation
 Event EventMissed EventPage ExchangeRate Execution ExternalOrder FaultPlan FieldProblem Finding
-GivenPrice GivenRate HaltCancels HaltReport HaltedAccount HaltedOrder InFlightCommand IntentAction
+GivenPrice GivenRate HaltCancels HaltReport HaltedAccount HaltedOrder Heartbeat Heartbeats InFlightCommand IntentAction
 IntentRefused Invalid InvalidSignature LaneCounts Latency Limit Market MarketSession MarketSessions
 Me Mirror NotAuthenticated NotConfigured NotFinal NotFound OpenbellError Order OrderPage
 Organization Outbox Outboxes OutcomeUnknown Page PermissionDenied Position PositionAdjusted
 PositionChange Positions Primed Probe RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule
 RuleChange RuleTally RuleTerms Statistics Stop StopLimit Switch SymbolControl SymbolCount
-SymbolTime Unavailable UnexpectedReply Unknown Unreachable ValidKey Webhook WebhookAttempt
+SymbolTime Unavailable UnexpectedReply Unhealthy Unknown Unreachable ValidKey Webhook WebhookAttempt
 WebhookLane WebhookTest Window webhooks
 """
 SLOW = {"httpx", "grpc", "rich", "msgspec", "google.protobuf"}

@@ -1,6 +1,7 @@
-"""Calls about rules, switches, symbols, halts and back-tests."""
+"""Calls about rules, switches, symbols, halts, heartbeats and back-tests."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Unpack
 
 import msgspec
@@ -9,6 +10,13 @@ from openbell.async_client.calls import AsyncCalls
 from openbell.controls.backtests import Backtest, BacktestOptions, backtest_request
 from openbell.controls.effective import ControlKind, EffectiveControls
 from openbell.controls.halts import HaltReport
+from openbell.controls.heartbeats import (
+    HEARTBEATS,
+    AsyncHeartbeats,
+    Heartbeat,
+    heartbeat_request,
+    heartbeat_scope,
+)
 from openbell.controls.rule_requests import (
     RemoveOptions,
     RuleOptions,
@@ -136,6 +144,58 @@ class AsyncControlCalls(AsyncCalls):
         return await self._session.fetch(
             change("PUT", _SWITCHES, body, parameters=parameters, if_version=version), Switch
         )
+
+    async def send_heartbeat(
+        self,
+        timeout_seconds: int,
+        *,
+        cancel_working: bool = False,
+        account_id: str | None = None,
+        api_key_id: str | None = None,
+    ) -> Heartbeat:
+        """Promise the next heartbeat within 5 to 300 seconds; without it, the calling key is halted.
+
+        With `account_id` the account is halted instead, with `api_key_id` another key, which takes an admin's token.
+        Send it from the loop that trades: it proves more than a heartbeat from the background. Raises Conflict if one
+        was missed before, and then the scope is halted.
+        """
+        scope = heartbeat_scope(self._connection, account_id, api_key_id)
+        request = heartbeat_request(scope, timeout_seconds, cancel_working=cancel_working)
+        return await self._session.fetch(request, Heartbeat)
+
+    async def disarm_heartbeats(self, *, account_id: str | None = None, api_key_id: str | None = None) -> None:
+        """End the promise. Raises PermissionDenied for a promise that somebody else requires."""
+        scope = heartbeat_scope(self._connection, account_id, api_key_id)
+        await self._session.request(Request("DELETE", HEARTBEATS, scope))
+
+    def heartbeats(self) -> AsyncIterator[Heartbeat]:
+        """List the promises of the organization, also those that were missed."""
+        return self._session.items(page(HEARTBEATS), PageOf[Heartbeat])
+
+    def promise_heartbeats(
+        self,
+        timeout_seconds: int,
+        *,
+        cancel_working: bool = False,
+        is_healthy: Callable[[], bool] = lambda: True,
+        account_id: str | None = None,
+        api_key_id: str | None = None,
+    ) -> AsyncHeartbeats:
+        """Send heartbeats in the background at a third of the timeout: `async with client.promise_heartbeats(30): …`.
+
+        They prove only that the process lives, and what `is_healthy` checks. A program that trades in a loop should
+        call `send_heartbeat` there instead.
+        """
+        scope = heartbeat_scope(self._connection, account_id, api_key_id)
+        request = heartbeat_request(scope, timeout_seconds, cancel_working=cancel_working)
+
+        async def beat() -> Heartbeat:
+            return await self._session.fetch(replace(request, timeout=timeout_seconds / 3), Heartbeat)
+
+        async def disarm() -> None:
+            await self._session.request(Request("DELETE", HEARTBEATS, scope))
+
+        return AsyncHeartbeats(beat, disarm, timeout_seconds, is_healthy)
 
     async def backtest(self, rules: Sequence[Mapping[str, Any]], **options: Unpack[BacktestOptions]) -> Backtest:
         """Count what rules would have refused of the recorded commands; nothing is changed.

@@ -25,7 +25,7 @@ from openbell.cli import (
     watch,
     webhooks,
 )
-from openbell.cli.controls import halts, rules, symbols
+from openbell.cli.controls import halts, heartbeats, rules, symbols
 from openbell.cli.outcomes import OUTCOME_UNKNOWN, errors_as_messages
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ app.add_typer(orders.app, name="orders")
 app.add_typer(orders.executions_app, name="executions")
 app.add_typer(orders.positions_app, name="positions")
 app.add_typer(symbols.app, name="controls")
+app.add_typer(heartbeats.app, name="heartbeat")
 app.add_typer(receipts.app, name="receipts")
 app.add_typer(paper.app, name="paper")
 app.add_typer(prices.app, name="prices")

@@ -1,7 +1,8 @@
 # Generated from openbell/async_client/controls.py by make generate. Do not edit.
-"""Calls about rules, switches, symbols, halts and back-tests."""
+"""Calls about rules, switches, symbols, halts, heartbeats and back-tests."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Unpack
 
 import msgspec
@@ -10,6 +11,13 @@ from openbell.client.calls import Calls
 from openbell.controls.backtests import Backtest, BacktestOptions, backtest_request
 from openbell.controls.effective import ControlKind, EffectiveControls
 from openbell.controls.halts import HaltReport
+from openbell.controls.heartbeats import (
+    HEARTBEATS,
+    Heartbeat,
+    Heartbeats,
+    heartbeat_request,
+    heartbeat_scope,
+)
 from openbell.controls.rule_requests import (
     RemoveOptions,
     RuleOptions,
@@ -133,6 +141,58 @@ class ControlCalls(Calls):
             body["cancel_working"] = True
         parameters, version = scope_parameters(self._connection, options), options.get("if_version")
         return self._session.fetch(change("PUT", _SWITCHES, body, parameters=parameters, if_version=version), Switch)
+
+    def send_heartbeat(
+        self,
+        timeout_seconds: int,
+        *,
+        cancel_working: bool = False,
+        account_id: str | None = None,
+        api_key_id: str | None = None,
+    ) -> Heartbeat:
+        """Promise the next heartbeat within 5 to 300 seconds; without it, the calling key is halted.
+
+        With `account_id` the account is halted instead, with `api_key_id` another key, which takes an admin's token.
+        Send it from the loop that trades: it proves more than a heartbeat from the background. Raises Conflict if one
+        was missed before, and then the scope is halted.
+        """
+        scope = heartbeat_scope(self._connection, account_id, api_key_id)
+        request = heartbeat_request(scope, timeout_seconds, cancel_working=cancel_working)
+        return self._session.fetch(request, Heartbeat)
+
+    def disarm_heartbeats(self, *, account_id: str | None = None, api_key_id: str | None = None) -> None:
+        """End the promise. Raises PermissionDenied for a promise that somebody else requires."""
+        scope = heartbeat_scope(self._connection, account_id, api_key_id)
+        self._session.request(Request("DELETE", HEARTBEATS, scope))
+
+    def heartbeats(self) -> Iterator[Heartbeat]:
+        """List the promises of the organization, also those that were missed."""
+        return self._session.items(page(HEARTBEATS), PageOf[Heartbeat])
+
+    def promise_heartbeats(
+        self,
+        timeout_seconds: int,
+        *,
+        cancel_working: bool = False,
+        is_healthy: Callable[[], bool] = lambda: True,
+        account_id: str | None = None,
+        api_key_id: str | None = None,
+    ) -> Heartbeats:
+        """Send heartbeats in the background at a third of the timeout: `with client.promise_heartbeats(30): …`.
+
+        They prove only that the process lives, and what `is_healthy` checks. A program that trades in a loop should
+        call `send_heartbeat` there instead.
+        """
+        scope = heartbeat_scope(self._connection, account_id, api_key_id)
+        request = heartbeat_request(scope, timeout_seconds, cancel_working=cancel_working)
+
+        def beat() -> Heartbeat:
+            return self._session.fetch(replace(request, timeout=timeout_seconds / 3), Heartbeat)
+
+        def disarm() -> None:
+            self._session.request(Request("DELETE", HEARTBEATS, scope))
+
+        return Heartbeats(beat, disarm, timeout_seconds, is_healthy)
 
     def backtest(self, rules: Sequence[Mapping[str, Any]], **options: Unpack[BacktestOptions]) -> Backtest:
         """Count what rules would have refused of the recorded commands; nothing is changed.
