@@ -243,9 +243,8 @@ async def test_many_processes_that_sweep_at_once_change_the_switch_once(promises
     switch = await promises.switch(Scope.ACCOUNT)
     assert switch is not None
     assert switch.version == 1
-    for table in ("control_changes", "account_events where kind = 7"):
+    for table in ("control_changes", f"account_events where kind = {EventKind.CONTROL_CHANGED:d}"):
         assert await promises.pool.fetchval(f"select count(*) from {table}") == 1
-    assert EventKind.CONTROL_CHANGED == 7
 
 
 async def test_a_sweep_does_not_expire_what_is_renewed_at_the_same_time(promises: Promises) -> None:
