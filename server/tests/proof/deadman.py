@@ -1,7 +1,7 @@
 """Bots that promised heartbeats fall silent while processes and PostgreSQL are killed: each is halted, and no other.
 
-Some bots only stop, others send a heartbeat too late; all go on sending orders. Others beat throughout, as well as they can.
-What was accepted of a bot's heartbeats is compared with the database's history of switches and doors.
+Some bots only stop, others send a heartbeat too late; all go on sending orders. Others beat throughout, as well as they
+can. What was accepted of a bot's heartbeats is compared with the database's history of switches and doors.
 """
 
 import asyncio
@@ -34,7 +34,6 @@ SILENT_SECONDS_MAX = 120.0
 SETTLE_SECONDS = 90.0
 POLL_SECONDS = 0.2
 LATE_RATIO_MAX = 2.0
-PROCESSES = ("api", "executor", "relay")
 LOGS = Path("build/proof/deadman-logs")
 HALTS = (
     "select scope, subject, count(*) as changes, min(changed_at) as changed_at, min(reason) as reason"
@@ -66,6 +65,7 @@ class Size:
     timeouts: tuple[int, int]
     # Of a bot's life, in timeouts.
     life: float
+    processes: tuple[str, ...]
     kills: int
     kill_pause: float
     postgres: tuple[float, ...]
@@ -80,6 +80,7 @@ SIZES = {
         beating=6,
         timeouts=(5, 12),
         life=2.0,
+        processes=("api", "executor", "relay"),
         kills=8,
         kill_pause=3,
         # The third is the outage, which is longer than most timeouts.
@@ -93,6 +94,7 @@ SIZES = {
         beating=2,
         timeouts=(5, 6),
         life=0.7,
+        processes=("api", "executor"),
         kills=1,
         kill_pause=0,
         postgres=(1.0,),
@@ -193,7 +195,7 @@ async def _prove(figures: Figures, platform: LocalPlatform, size: Size) -> None:
             await _until_quiet(owner, silent)
         finally:
             await owner.close()
-        await _restart_everything(stage)
+        await _restart_everything(stage, size)
         await _show(figures, stage, size, silent, beating)
 
 
@@ -232,7 +234,7 @@ async def _stage(platform: LocalPlatform) -> AsyncIterator[Stage]:
 async def _live(stage: Stage, size: Size, silent: Sequence[Bot], beating: Sequence[Bot]) -> None:
     """The bots' lives and the trouble, until all bots that fall silent noticed their halt."""
     done, left, chance = asyncio.Event(), iter(silent), random.Random(SEED)
-    kills = [Kill(process) for _ in range(size.kills) for process in PROCESSES]
+    kills = [Kill(process) for _ in range(size.kills) for process in size.processes]
     watching = asyncio.ensure_future(stage.nemesis.watch())
     steady = [asyncio.ensure_future(_beat_until(stage, bot, done)) for bot in beating]
     try:
@@ -255,7 +257,8 @@ async def _lives(stage: Stage, left: Iterator[Bot], size: Size, chance: random.R
 
 async def _live_and_fall_silent(stage: Stage, bot: Bot, seconds: float) -> None:
     end = time.monotonic() + seconds
-    while not await stage.beat(bot):
+    while not bot.accepted:
+        await stage.beat(bot)
         await asyncio.sleep(AGAIN_SECONDS)
     while time.monotonic() < end and not bot.missed:
         await stage.order(bot)
@@ -306,10 +309,10 @@ async def _until_quiet(owner: "asyncpg.Connection[asyncpg.Record]", silent: Sequ
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _restart_everything(stage: Stage) -> None:
+async def _restart_everything(stage: Stage, size: Size) -> None:
     stage.platform.services.postgres.kill()
     stage.platform.services.postgres.start()
-    for process in PROCESSES:
+    for process in size.processes:
         stage.platform.stack.restart(process)
 
 
@@ -324,7 +327,7 @@ async def _show(figures: Figures, stage: Stage, size: Size, silent: Sequence[Bot
         doors, working = await owner.fetchval(DOORS_AFTER), await owner.fetchval(STILL_WORKING)
     finally:
         await owner.close()
-    for process in PROCESSES:
+    for process in size.processes:
         figures.at_least(f"{process} killed", stage.nemesis.kills[process], size.kills)
     figures.exactly("PostgreSQL killed", len(stage.away), len(size.postgres))
     bots = [*silent, *beating]
