@@ -80,6 +80,12 @@ ABUSES = (
         "update control_rules set terms = null, override_terms = null, override_expires_at = null",
     ),
     Abuse(
+        "halt a key or an account",
+        "insert into control_rules (organization_id, scope, subject, code, terms, created_at, updated_at,"
+        " principal_type, principal_id) values ('{organization}', 'KEY', 'planted', 'SWITCH',"
+        """ '{{"mode": "HARD", "parameters": {{"status": "HALTED"}}}}', now(), now(), 'SYSTEM', 'heartbeat')""",
+    ),
+    Abuse(
         "replace a broker credential",
         "insert into vault_objects (organization_id, account_id, credential_id, version,"
         " key_id, wrapped_key, sealed) values ('{organization}', '{account}', gen_random_uuid(), 1, 'k', '', '')",

@@ -174,6 +174,10 @@ class Stage:
         if answer is None or answer.status_code == 202:
             bot.orders += 1
             return False
+        if answer.status_code == 409:
+            # Each halt is a change of the organization's rules; many at once let commands be evaluated again too often.
+            assert answer.json()["code"] == "concurrent_change", answer.text
+            return False
         assert answer.status_code == 422, answer.text
         return "HALTED" in str(answer.json()["detail"])
 

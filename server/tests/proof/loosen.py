@@ -17,6 +17,7 @@ from openbell_server.telemetry.logs import configure_logging
 from proof.figures import Figures
 from support.authorization.loosening_pairs import (
     CLEAR_TIMES,
+    HEARTBEATS,
     INCOMPARABLE,
     RULES,
     SWITCHES,
@@ -89,6 +90,7 @@ def pairs() -> Iterator[Pair]:
                 is_unnamed=scope == "organization",
             )
     yield from _symbols()
+    yield from _heartbeats()
     yield from _accounts()
     yield from _keys()
 
@@ -138,6 +140,13 @@ def _symbols() -> Iterator[Pair]:
             states = ((clear, Call("PATCH", f"{path}/time", each)) for each in (loose, strict))
             one, other = states
             yield Pair(name=f"times {name}, {whose}", loose=one, strict=other, set_by_key=by_key, read=IN_FORCE)
+
+
+def _heartbeats() -> Iterator[Pair]:
+    path = f"/v1/controls/heartbeats{SCOPES['account']}"
+    for place, (loose, strict) in enumerate(HEARTBEATS):
+        one, other = (Call("DELETE" if each is None else "PUT", path, each) for each in (loose, strict))
+        yield Pair(name=f"account heartbeats {place}", loose=(one,), strict=(other,), read=path)
 
 
 def _accounts() -> Iterator[Pair]:

@@ -41,7 +41,7 @@ PARTS: Final = {
     "cost": Part((*_EXECUTION, f"{_SERVER}/transport/rest"), 20),
     "crashpoints": Part(_SIMULATED, 7),
     "credentials": Part(_EXECUTION, 16),
-    "deadman": Part(_ALL, 15),
+    "deadman": Part(_ALL, 13),
     "doctor": Part(_ALL, 15),
     "dropin": Part(_REST, 15),
     "e2e": Part(_ALL),

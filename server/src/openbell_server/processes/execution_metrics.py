@@ -21,7 +21,7 @@ _UNKNOWN: Final = {
 }
 _NO_STATES: Final = frozenset({"doors", "resends"})
 _HALTED: Final = {"openbell_accounts_halted": ("Accounts that stopped automatically and wait for an operator.", ())}
-_SWITCHES: Final = {"openbell_halts_in_force": ("Halts in force, set by people, by scope.", ("scope",))}
+_SWITCHES: Final = {"openbell_halts_in_force": ("Halts in force by switches, by scope.", ("scope",))}
 _QUEUES: Final = {
     "openbell_outbox_pending_rows": ("Rows that wait to be published.", ("queue",)),
     "openbell_outbox_processing_rows": ("Rows claimed by a relay.", ("queue",)),

@@ -54,6 +54,12 @@ SWITCHES: list[tuple[Parameters, Parameters]] = [
     ({"status": "REDUCE_ONLY", "cancel_working": True}, {"status": "HALTED"}),
     ({"status": "HALTED"}, {"status": "HALTED", "cancel_working": True}),
 ]
+# None: no heartbeats are promised.
+HEARTBEATS: list[tuple[Parameters | None, Parameters]] = [
+    ({"timeout_seconds": 300, "cancel_working": False}, {"timeout_seconds": 200, "cancel_working": False}),
+    ({"timeout_seconds": 300, "cancel_working": False}, {"timeout_seconds": 300, "cancel_working": True}),
+    (None, {"timeout_seconds": 300, "cancel_working": False}),
+]
 # Both directions loosen, because such parameters cannot be compared or do both.
 INCOMPARABLE: list[tuple[str, Parameters, Parameters]] = [
     ("RESTRICTED", {"list": "DENY", "symbols": ["A"]}, {"list": "ALLOW_ONLY", "symbols": ["A"]}),

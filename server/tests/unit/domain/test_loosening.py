@@ -18,9 +18,11 @@ from openbell_server.domain.controls.catalogue import CATALOGUE, SETTABLE
 from openbell_server.domain.controls.evaluate import evaluate
 from openbell_server.domain.controls.facts import Gate
 from openbell_server.domain.controls.findings import Mode
+from openbell_server.domain.controls.heartbeats import HeartbeatTerms
 from openbell_server.domain.controls.loosening import (
     AccountChanged,
     AccountOpened,
+    HeartbeatChanged,
     KeyChanged,
     RuleChanged,
     RuleState,
@@ -38,7 +40,7 @@ from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import AccountId, OrganizationId
 from openbell_server.domain.markets.calendars import Session
 from openbell_server.domain.markets.trading_windows import DAYS, Day, TradingWindow
-from support.authorization.loosening_pairs import INCOMPARABLE, RULES, SWITCHES
+from support.authorization.loosening_pairs import HEARTBEATS, INCOMPARABLE, RULES, SWITCHES
 from support.builders.control_cases import CASES
 from support.builders.control_commands import NOW, Case, a_book, a_rule
 
@@ -63,6 +65,17 @@ def test_each_parameter_tightens_in_its_declared_direction_and_loosens_in_the_ot
     assert effect(code, state(loose), state(strict)) is TIGHTEN
     assert effect(code, state(strict), state(loose)) is LOOSEN
     assert effect(code, state(strict), state(strict)) is NEITHER
+
+
+@pytest.mark.parametrize(("loose", "strict"), HEARTBEATS)
+def test_a_required_promise_of_heartbeats_loosens_in_one_direction(
+    loose: Mapping[str, Any] | None, strict: Mapping[str, Any]
+) -> None:
+    one, other = None if loose is None else HeartbeatTerms(**loose), HeartbeatTerms(**strict)
+    assert classify(HeartbeatChanged(other, one)).effect is LOOSEN
+    assert classify(HeartbeatChanged(other, other)).effect is NEITHER
+    if one is not None:
+        assert classify(HeartbeatChanged(one, other)).effect is TIGHTEN
 
 
 @pytest.mark.parametrize(("code", "one", "other"), INCOMPARABLE)

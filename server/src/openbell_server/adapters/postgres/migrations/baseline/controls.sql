@@ -258,18 +258,20 @@ create policy health on heartbeats for select to openbell_health using (true);
 grant insert, update on control_rules to openbell_execution;
 create policy heartbeats_insert on control_rules as restrictive for insert to openbell_execution
     with check (
-        code = 'SWITCH' and principal_type = 'SYSTEM' and principal_id = 'heartbeat' and override_terms is null
-        and terms::jsonb #>> '{parameters,status}' = 'HALTED'
+        code = 'SWITCH' and scope in ('ACCOUNT', 'KEY') and principal_type = 'SYSTEM' and principal_id = 'heartbeat'
+        and override_terms is null and terms::jsonb #>> '{parameters,status}' = 'HALTED'
     );
 create policy heartbeats_update on control_rules as restrictive for update to openbell_execution
     using (code = 'SWITCH')
     with check (
-        code = 'SWITCH' and principal_type = 'SYSTEM' and principal_id = 'heartbeat' and override_terms is null
-        and terms::jsonb #>> '{parameters,status}' = 'HALTED'
+        code = 'SWITCH' and scope in ('ACCOUNT', 'KEY') and principal_type = 'SYSTEM' and principal_id = 'heartbeat'
+        and override_terms is null and terms::jsonb #>> '{parameters,status}' = 'HALTED'
     );
 grant insert on control_changes to openbell_execution;
 create policy heartbeats_insert on control_changes as restrictive for insert to openbell_execution
-    with check (code = 'SWITCH' and principal_type = 'SYSTEM' and principal_id = 'heartbeat');
+    with check (
+        code = 'SWITCH' and scope in ('ACCOUNT', 'KEY') and principal_type = 'SYSTEM' and principal_id = 'heartbeat'
+    );
 
 create table calendar_overrides (
     change_no bigint generated always as identity primary key,
