@@ -36,6 +36,33 @@ FAULTS: Final = (
         ),
     ),
     SourceFault(
+        name="a heartbeat that comes too late renews the promise",
+        file="adapters/postgres/controls/heartbeats.sql",
+        old="    and expires_at > t.now and timeout_seconds",
+        new="    and timeout_seconds",
+        tests=(
+            "integration/test_heartbeats.py::test_a_late_heartbeat_halts_at_once_and_is_refused_until_the_halt_is_lifted",
+        ),
+    ),
+    SourceFault(
+        name="a key lengthens the timeout of heartbeats that an admin requires",
+        file="adapters/postgres/controls/heartbeats.py",
+        old="loosening.require_permission(principal, HeartbeatChanged(was.terms, terms))",
+        new="pass",
+        tests=(
+            "integration/test_heartbeats.py::test_a_key_renews_what_an_admin_requires_and_neither_loosens_nor_disarms_it",
+        ),
+    ),
+    SourceFault(
+        name="a missed heartbeat leaves temporary terms of the switch in force",
+        file="domain/controls/heartbeats.py",
+        old="    if now_and_later and all(_is_halted(terms)",
+        new="    if now_and_later and any(_is_halted(terms)",
+        tests=(
+            "unit/domain/test_heartbeats.py::test_whatever_was_set_it_is_halted_for_good_and_cancels_what_was_cancelled",
+        ),
+    ),
+    SourceFault(
         name="a shadow rule rejects",
         file="domain/controls/kind.py",
         old="verdict=Verdict.PASSED if passes else refusal,",

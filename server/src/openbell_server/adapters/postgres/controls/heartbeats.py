@@ -55,12 +55,13 @@ class PostgresHeartbeatStore(PostgresStore):
     async def beat(self, address: Address, terms: HeartbeatTerms, principal: Principal) -> Heartbeat:
         place, own = place_of(address), is_own(address, principal)
         wanted = {"timeout_seconds": terms.timeout_seconds, "cancel_working": terms.cancel_working}
+        # Nearly every call ends here, so it is one statement.
+        row = await self._one(_queries.renew_heartbeat, **place, **wanted, is_own=own)
+        if row is not None:
+            return _heartbeat(address, row)
         # Before the transaction, because a task that holds a connection must not wait for another one.
         ids = await DatabaseClock(self.pool).new_ids(_AUDIT_IDS)
         async with transaction(self.pool, self.role, address.organization_id) as connection:
-            row = await _queries.renew_heartbeat(connection, **place, **wanted, is_own=own)
-            if row is not None:
-                return _heartbeat(address, row)
             was, late = await _lock(connection, address, ids)
             if late is None:
                 setter = {"principal_type": principal.kind, "principal_id": principal.id}
