@@ -6,6 +6,7 @@ can. What was accepted of a bot's heartbeats is compared with the database's his
 
 import asyncio
 import contextlib
+import itertools
 import random
 import shutil
 import time
@@ -66,6 +67,7 @@ class Size:
     # Of a bot's life, in timeouts.
     life: float
     processes: tuple[str, ...]
+    # How often each of them is killed at least; they are killed until the last bot has fallen silent.
     kills: int
     kill_pause: float
     postgres: tuple[float, ...]
@@ -81,7 +83,7 @@ SIZES = {
         timeouts=(5, 12),
         life=2.0,
         processes=("api", "executor", "relay"),
-        kills=8,
+        kills=3,
         kill_pause=3,
         # The third is the outage, which is longer than most timeouts.
         postgres=(2.0, 2.0, 20.0, 2.0),
@@ -238,20 +240,28 @@ async def _stage(platform: LocalPlatform) -> AsyncIterator[Stage]:
 async def _live(stage: Stage, size: Size, silent: Sequence[Bot], beating: Sequence[Bot]) -> None:
     """The bots' lives and the trouble, until all bots that fall silent noticed their halt."""
     done, left, chance = asyncio.Event(), iter(silent), random.Random(SEED)
-    kills = [Kill(process) for _ in range(size.kills) for process in size.processes]
     watching = asyncio.ensure_future(stage.nemesis.watch())
     steady = [asyncio.ensure_future(_beat_until(stage, bot, done)) for bot in beating]
+    trouble = [
+        asyncio.ensure_future(_kill_until(stage, size, done)),
+        asyncio.ensure_future(_trouble_postgres(stage, size)),
+    ]
     try:
-        await asyncio.gather(
-            stage.nemesis.kill_all(kills, size.kill_pause),
-            _trouble_postgres(stage, size),
-            *(_lives(stage, left, size, chance) for _ in range(size.at_once)),
-        )
+        await asyncio.gather(*(_lives(stage, left, size, chance) for _ in range(size.at_once)))
     finally:
         done.set()
-        await asyncio.gather(*steady)
+        await asyncio.gather(*trouble, *steady)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _kill_until(stage: Stage, size: Size, done: asyncio.Event) -> None:
+    """Kill one process after the other, each at least as often as the size demands."""
+    for times in itertools.count(1):
+        for process in size.processes:
+            await stage.nemesis.kill_all([Kill(process)], size.kill_pause)
+        if done.is_set() and times >= size.kills:
+            return
 
 
 async def _lives(stage: Stage, left: Iterator[Bot], size: Size, chance: random.Random) -> None:
