@@ -54,7 +54,7 @@ class PostgresHeartbeatStore(PostgresStore):
 
     async def beat(self, address: Address, terms: HeartbeatTerms, principal: Principal) -> Heartbeat:
         place, own = place_of(address), is_own(address, principal)
-        wanted = {"timeout_seconds": terms.timeout_seconds, "cancel_working": terms.cancel_working}
+        wanted: dict[str, Any] = {"timeout_seconds": terms.timeout_seconds, "cancel_working": terms.cancel_working}
         # Nearly every call ends here, so it is one statement.
         row = await self._one(_queries.renew_heartbeat, **place, **wanted, is_own=own)
         if row is not None:
