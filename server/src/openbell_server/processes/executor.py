@@ -16,7 +16,6 @@ from openbell_server.adapters.calendars.table import load_calendars
 from openbell_server.adapters.jetstream import subjects
 from openbell_server.adapters.jetstream.connection import JetStreamConnection
 from openbell_server.adapters.jetstream.consumer import ReceiveWork, consume_work
-from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.access.vault_objects import PostgresVaultObjects
 from openbell_server.adapters.postgres.connection import (
     BLOCKED,
@@ -27,28 +26,16 @@ from openbell_server.adapters.postgres.connection import (
     open_pool,
     open_role_pool,
 )
-from openbell_server.adapters.postgres.controls.calendars import PostgresSessionChanges
-from openbell_server.adapters.postgres.controls.halts import PostgresHaltStore
-from openbell_server.adapters.postgres.controls.heartbeats import ExecutorHeartbeatStore
 from openbell_server.adapters.postgres.controls.market_updates import PostgresMarketKeeping
-from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
-from openbell_server.adapters.postgres.controls.resting_orders import PostgresRestingStore
-from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore, RuleBooks
+from openbell_server.adapters.postgres.controls.rule_books import RuleBooks
 from openbell_server.adapters.postgres.execution.execution import PostgresExecutionStore
 from openbell_server.adapters.postgres.execution.sign_ins import PostgresSessionStore
 from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.execution.sweeps import PostgresSweepStore
 from openbell_server.adapters.postgres.execution.ticks import PostgresTickStore, open_tick_pool
-from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
 from openbell_server.adapters.postgres.money.books import PostgresBookStore
-from openbell_server.adapters.postgres.money.losses import PostgresLossStore
-from openbell_server.adapters.postgres.money.marks import PostgresMarks
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.schema import require_schema
-from openbell_server.application.controls.cancel_by_control import CancelByControl
-from openbell_server.application.controls.cancel_resting_orders import CancelRestingOrders
-from openbell_server.application.controls.enact_halts import EnactHalts
-from openbell_server.application.controls.expire_heartbeats import ExpireHeartbeats
 from openbell_server.application.execution.account_dispatcher import SWEEP_SECONDS, AccountDispatcher, Bulkhead
 from openbell_server.application.execution.broker_budget import BrokerBudget
 from openbell_server.application.execution.follow_broker import FollowBroker
@@ -56,9 +43,7 @@ from openbell_server.application.execution.refresh_markets import RefreshMarkets
 from openbell_server.application.execution.slot_leases import RENEW_SECONDS, SlotLeases, run_id
 from openbell_server.application.execution.sweeps import Sweep, SweepStore
 from openbell_server.application.execution.wiring import ExecutorDependencies, ExecutorParts, build_executor
-from openbell_server.application.money.measure_losses import MeasureLosses
 from openbell_server.application.money.refresh_balances import RefreshBalances
-from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.application.ports.broker import QueryFailed
 from openbell_server.brokers.registry import BROKERS, spelled_at
 from openbell_server.domain.identifiers import AccountId
@@ -70,7 +55,15 @@ from openbell_server.processes.execution_metrics import (
     watch_reconciliation,
     watch_ticks,
 )
-from openbell_server.processes.executor_upkeep import measure_losses, refresh_balances, refresh_markets, save_books
+from openbell_server.processes.executor_upkeep import (
+    OrderSweeps,
+    loss_measurement,
+    measure_losses,
+    order_sweeps,
+    refresh_balances,
+    refresh_markets,
+    save_books,
+)
 from openbell_server.processes.lifecycle import boot_time
 from openbell_server.processes.measured_session import BrokerMetrics
 from openbell_server.processes.operations_port import Operations
@@ -133,7 +126,7 @@ async def serve(
         operations.part_started()
         try:
             sweeps = PostgresSweepStore(pool, executor_pool=role_pool)
-            await _sweep_until(stopping, parts, sweeps, *_control_sweeps(pool, role_pool, hints, parts.dispatcher))
+            await _sweep_until(stopping, parts, sweeps, order_sweeps(pool, role_pool, hints, parts.dispatcher))
             await parts.dispatcher.drain()
         finally:
             await parts.sign_ins.close()
@@ -166,21 +159,9 @@ def _start_background(
         asyncio.ensure_future(refresh_markets(markets)),
         asyncio.ensure_future(save_books(PostgresBookStore(pool, executor_pool=role_pool), slots)),
         asyncio.ensure_future(refresh_balances(balances)),
-        asyncio.ensure_future(measure_losses(_losses(pool, role_pool, hints), slots)),
+        asyncio.ensure_future(measure_losses(loss_measurement(pool, role_pool, hints), slots)),
         *(asyncio.ensure_future(_follow(broker, session_store)) for broker in parts.brokers.values()),
     ]
-
-
-def _losses(pool: Pool, role_pool: Pool, hints: JetStreamConnection) -> MeasureLosses:
-    return MeasureLosses(
-        PostgresLossStore(pool, executor_pool=role_pool),
-        PostgresOrganizationStore(pool),
-        PostgresRuleBookStore(pool, RuleBooks(spelled_at)),
-        PostgresBookStore(pool, executor_pool=role_pool),
-        PostgresMarks(pool),
-        PostgresMarketStore(pool),
-        hints,
-    )
 
 
 async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bulkhead]:
@@ -195,22 +176,6 @@ async def _bulkheads(settings: Settings, operations: Operations) -> dict[str, Bu
     }
     watch_budgets(operations, {name: each.budget for name, each in bulkheads.items()})
     return bulkheads
-
-
-def _control_sweeps(
-    pool: Pool, role_pool: Pool, hints: JetStreamConnection, dispatcher: AccountDispatcher
-) -> tuple[ExpireHeartbeats, EnactHalts, CancelRestingOrders]:
-    def compare(account: BrokerAccount) -> None:
-        dispatcher.brokers[account.broker].compare_soon(account)
-
-    accounts = PostgresOrganizationStore(pool)
-    cancel = CancelByControl(PostgresIntentStore(pool), DatabaseClock(pool), hints, dispatcher.notify)
-    halts = EnactHalts(
-        PostgresHaltStore(pool, executor_pool=role_pool), accounts, cancel, hints, dispatcher.notify, compare
-    )
-    calendars = load_calendars(), PostgresSessionChanges(pool)
-    resting = CancelRestingOrders(PostgresRestingStore(pool, executor_pool=role_pool), accounts, cancel, *calendars)
-    return ExpireHeartbeats(ExecutorHeartbeatStore(pool, executor_pool=role_pool), hints), halts, resting
 
 
 def _on_work(hints: JetStreamConnection, dispatcher: AccountDispatcher) -> ReceiveWork:
@@ -299,9 +264,7 @@ async def _sweep_until(
     stopping: asyncio.Event,
     parts: ExecutorParts,
     sweeps: SweepStore,
-    heartbeats: ExpireHeartbeats,
-    halts: EnactHalts,
-    resting: CancelRestingOrders,
+    orders: OrderSweeps,
 ) -> None:
     log, dispatcher, sign_ins = structlog.get_logger(), parts.dispatcher, parts.sign_ins
     while not stopping.is_set():
@@ -309,11 +272,12 @@ async def _sweep_until(
         held = dispatcher.slots.held()
         due = await _sweeps_due(sweeps, held)
         runs: list[tuple[bool, Callable[[], Awaitable[None]]]] = [
-            (Sweep.HEARTBEATS in due, heartbeats.sweep),
-            (not due.isdisjoint({Sweep.HEARTBEATS, Sweep.HALTS}), partial(halts.sweep, held)),
+            (Sweep.HEARTBEATS in due, orders.heartbeats.sweep),
+            (not due.isdisjoint({Sweep.HEARTBEATS, Sweep.HALTS}), partial(orders.halts.sweep, held)),
+            (Sweep.DESK in due, partial(orders.desk.sweep, held)),
             (Sweep.WORK in due, dispatcher.sweep),
             (True, partial(sign_ins.sweep, is_asked=Sweep.SIGN_INS in due)),
-            (Sweep.RESTING in due, partial(resting.sweep, held)),
+            (Sweep.RESTING in due, partial(orders.resting.sweep, held)),
         ]
         for sweep in (sweep for is_due, sweep in runs if is_due):
             try:

@@ -37,6 +37,7 @@ from openbell_server.adapters.postgres.controls.markets import PostgresMarketSto
 from openbell_server.adapters.postgres.controls.receipts import PostgresReceiptStore
 from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore, RuleBooks
 from openbell_server.adapters.postgres.controls.symbol_controls import PostgresControlStore
+from openbell_server.adapters.postgres.desk.desk_commands import PostgresDeskCommandStore
 from openbell_server.adapters.postgres.events.events import PostgresEventStore
 from openbell_server.adapters.postgres.events.outbox_health import count_account_outbox, count_waiting, read_queues
 from openbell_server.adapters.postgres.events.stream_counts import PostgresStreamCounts
@@ -72,6 +73,7 @@ from openbell_server.application.controls.read_halt_reports import ReadHaltRepor
 from openbell_server.application.controls.set_reference_prices import SetReferencePrices
 from openbell_server.application.controls.set_rules import SetRules
 from openbell_server.application.controls.set_symbol_controls import SetSymbolControls
+from openbell_server.application.desk.manage_desk_commands import ManageDeskCommands
 from openbell_server.application.events.event_tail_cache import EventTailCache
 from openbell_server.application.events.follow_events import FollowEvents
 from openbell_server.application.events.ports import Wakes
@@ -125,6 +127,7 @@ from openbell_server.transport.rest.controls.kinds import kinds_route
 from openbell_server.transport.rest.controls.reference_prices import reference_routes
 from openbell_server.transport.rest.controls.rules import rule_routes
 from openbell_server.transport.rest.controls.symbol_controls import control_routes
+from openbell_server.transport.rest.desk.routes import desk_command_routes
 from openbell_server.transport.rest.entry import Enter, ObserveRequest
 from openbell_server.transport.rest.errors import error_renderer
 from openbell_server.transport.rest.events.routes import event_route
@@ -212,6 +215,7 @@ def rest_app(given: RestDependencies) -> ASGIApp:
         *_access_routes(given, shared),
         *_intent_routes(given, shared, handle_submit),
         cancel_orders_route(shared.enter, shared.accounts, submit),
+        desk_command_routes(shared.enter, _desk_commands(given, shared)),
         *_control_routes(given, shared),
         *_event_routes(given, shared, streams),
         outbox_health_route(shared.enter, lambda: count_account_outbox(given.pool)),
@@ -244,6 +248,11 @@ def _submit(given: RestDependencies, shared: _Stores) -> SubmitIntent:
         doubtful=DOUBTFUL,
         unavailable=UNAVAILABLE,
     )
+
+
+def _desk_commands(given: RestDependencies, shared: _Stores) -> ManageDeskCommands:
+    store = PostgresDeskCommandStore(shared.commands)
+    return ManageDeskCommands(shared.accounts, store, BROKERS, shared.ids, given.hints, given.cursor_key)
 
 
 def _alpaca_use(given: RestDependencies, shared: _Stores, submit: SubmitIntent) -> AlpacaUse:

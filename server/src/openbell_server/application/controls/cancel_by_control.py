@@ -1,4 +1,4 @@
-"""Submit cancels on behalf of a control; they are recorded, explained and sent like those of a caller."""
+"""Submit cancels on behalf of a control or a desk command; they are recorded, explained and sent like a caller's."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,17 +17,18 @@ from openbell_server.domain.orders.intents import CancelIntent, command_hash
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlCancel:
-    """A cancel that a control requires."""
+    """A cancel that a control or a desk command requires."""
 
     # Recorded as the principal of the cancel.
     principal_id: str
     intent_id: IntentId
     symbol: Symbol
     seen_at: datetime
-    finding: Finding
     # Part of the idempotency key, so that a repeat is the same cancel. The key contains a space, which callers' keys
     # cannot, so the two never collide.
     cause: str
+    # Of the control that requires it.
+    finding: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,9 @@ def _submission(
 ) -> Submission:
     command = CancelIntent(ref_intent_id=cancel.intent_id)
     digest, key = command_hash(command), f"{cancel.principal_id} {cancel.cause}"
+    findings = [] if cancel.finding is None else [cancel.finding]
     evaluation = Evaluation(
-        command=cancel_facts(cancel.symbol), evaluated_at=cancel.seen_at, findings=[cancel.finding], exempt="CANCEL"
+        command=cancel_facts(cancel.symbol), evaluated_at=cancel.seen_at, findings=findings, exempt="CANCEL"
     )
     principal = Principal(
         kind=PrincipalKind.SYSTEM,

@@ -8,6 +8,7 @@ from typing import Protocol
 class Sweep(StrEnum):
     HEARTBEATS = "HEARTBEATS"
     HALTS = "HALTS"
+    DESK = "DESK"
     WORK = "WORK"
     SIGN_INS = "SIGN_INS"
     RESTING = "RESTING"

@@ -104,7 +104,7 @@ class SubmitIntent:
         for tried in range(TRIES_MAX):
             if tried:
                 account = _found(await self.accounts.find_account(caller.organization_id, account_id))
-                _require_open(account, request.command)
+                require_open(account, request.command)
             case = await self.judge.case(account, caller, request)
             if case is None:
                 continue
@@ -169,10 +169,10 @@ class SubmitIntent:
             refusal = problem
         command = None if request is None else request.command
         try:
-            _require_open(account, command)
+            require_open(account, command)
         except Problem:
             account = _found(await self.accounts.find_account(account.organization_id, account.id))
-            _require_open(account, command)
+            require_open(account, command)
         if refusal is not None:
             raise refusal
         assert request is not None
@@ -281,7 +281,7 @@ def _refused(submission: Submission) -> ControlsRefused:
     return ControlsRefused(detail, submission.receipt.shown(submission.receipt_id))
 
 
-def _require_open(account: TradingAccount, command: Command | None) -> None:
+def require_open(account: TradingAccount, command: Command | None) -> None:
     """Raises Problem if the account or its organization may not trade now; a cancel is always allowed."""
     if isinstance(command, CancelIntent):
         return

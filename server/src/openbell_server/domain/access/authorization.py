@@ -35,6 +35,7 @@ class Operation(StrEnum):
 
     SUBMIT_INTENT = "submit_intent"
     CANCEL_ORDERS = "cancel_orders"
+    SUBMIT_DESK_COMMAND = "submit_desk_command"
     READ_INTENTS = "read_intents"
     FOLLOW_EVENTS = "follow_events"
     EDIT_CONTROLS = "edit_controls"
@@ -90,6 +91,10 @@ RULES: Final = {
     Operation.SUBMIT_INTENT: Rule(permissions=frozenset({INTENT_EDIT})),
     # Of users; keys submit CANCEL.
     Operation.CANCEL_ORDERS: Rule(roles=frozenset({Role.ADMIN, Role.MEMBER})),
+    # It can also place an order, but only one that closes a position.
+    Operation.SUBMIT_DESK_COMMAND: Rule(
+        permissions=frozenset({INTENT_EDIT}), roles=frozenset({Role.ADMIN, Role.MEMBER})
+    ),
     Operation.READ_INTENTS: Rule(
         permissions=frozenset({INTENT_READ}), roles=_ANY_ROLE, scopes=frozenset({INTENT_READ})
     ),

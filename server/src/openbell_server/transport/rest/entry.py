@@ -34,6 +34,7 @@ UNCOUNTED: Final = frozenset(
     {
         Operation.SUBMIT_INTENT,
         Operation.CANCEL_ORDERS,
+        Operation.SUBMIT_DESK_COMMAND,
         Operation.EDIT_CONTROLS,
         Operation.EDIT_ORGANIZATION_CONTROLS,
         Operation.PROMISE_HEARTBEATS,

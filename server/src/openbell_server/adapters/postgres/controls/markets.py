@@ -70,6 +70,7 @@ class PostgresMarketStore:
 
     pool: Pool
     clock: Callable[[], float] = time.monotonic
+    role: Role = Role.TENANT
     _prices: _Cache[ReferencePrice] = field(init=False)
     _instruments: _Cache[Instrument] = field(init=False)
     _rates: _Cache[Rate] = field(init=False)
@@ -91,7 +92,7 @@ class PostgresMarketStore:
         pair = (from_currency, to_currency)
 
         async def read() -> Rate | None:
-            async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            async with transaction(self.pool, self.role, organization_id) as connection:
                 return (await read_rates(connection, organization_id, [pair])).get(pair)
 
         return await self._rates.get((organization_id, pair), read, refresh=False)
@@ -101,7 +102,7 @@ class PostgresMarketStore:
     ) -> dict[Symbol, ReferencePrice]:
         symbols = [symbol for symbol, _, _ in prices]
         nothing = [None] * len(prices)
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+        async with transaction(self.pool, self.role, organization_id) as connection:
             await _queries.save_prices(
                 connection,
                 organization_id=organization_id,
@@ -118,7 +119,7 @@ class PostgresMarketStore:
     async def give_rates(
         self, organization_id: OrganizationId, rates: Sequence[tuple[str, str, Decimal, datetime | None]]
     ) -> dict[tuple[str, str], Rate]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+        async with transaction(self.pool, self.role, organization_id) as connection:
             await _queries.save_rates(
                 connection,
                 organization_id=organization_id,
@@ -132,7 +133,7 @@ class PostgresMarketStore:
     async def list_prices(
         self, organization_id: OrganizationId, broker: str, symbols: Collection[Symbol] | None, limit: int
     ) -> dict[Symbol, ReferencePrice]:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+        async with transaction(self.pool, self.role, organization_id) as connection:
             rows = _queries.list_prices(
                 connection,
                 organization_id=organization_id,
@@ -156,7 +157,7 @@ class PostgresMarketStore:
             self._note_wanted(account.id, symbol)
 
         async def read() -> _Value | None:
-            async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+            async with transaction(self.pool, self.role, organization_id) as connection:
                 if is_due:
                     await want_symbols(connection, organization_id, account.id, [symbol])
                 return (await read_symbols(connection, organization_id, broker, [symbol])).get(symbol)

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import asyncpg
 
@@ -99,7 +99,7 @@ class PostgresRuleBookStore(PostgresStore):
         cached = self.books.find(account.organization_id, account.id, epochs)
         if cached is not None:
             return cached
-        async with transaction(self.pool, Role.TENANT, account.organization_id) as connection:
+        async with transaction(self.pool, self.role, account.organization_id) as connection:
             book = await self.books.read(connection, account.organization_id, account.id)
             # No lock is held here. If the rules changed during the read, the book mixes two epochs, and a receipt
             # would name an epoch that has other rules.
@@ -108,7 +108,7 @@ class PostgresRuleBookStore(PostgresStore):
         return replace(book, organization_epoch=0, account_epoch=0)
 
     async def organization_book(self, organization_id: OrganizationId) -> RuleBook:
-        async with transaction(self.pool, Role.TENANT, organization_id) as connection:
+        async with transaction(self.pool, self.role, organization_id) as connection:
             epoch = await _queries.organization_of_book(connection, organization_id=organization_id)
             where = {"organization_id": organization_id, "account_id": None, "platform_id": PLATFORM_ID}
             found = [row async for row in _queries.rules_of_account(connection, **where, row_limit=RULES_MAX)]
@@ -119,6 +119,13 @@ class PostgresRuleBookStore(PostgresStore):
             rules=[rule for read, _ in rules for rule in read],
             unreadable=[rule for _, unread in rules for rule in unread],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorRuleBookStore(PostgresRuleBookStore):
+    """For executors, whose login has another role."""
+
+    role: ClassVar[Role] = Role.EXECUTION
 
 
 def _uses_calendars(controls: list[asyncpg.Record], stored: list[asyncpg.Record]) -> bool:

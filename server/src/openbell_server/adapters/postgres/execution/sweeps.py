@@ -11,7 +11,7 @@ from openbell_server.application.execution.flag_unknown import FLAG_SECONDS, STU
 from openbell_server.application.execution.sweeps import Sweep
 
 # The files with the statements that the sweeps run.
-FILES: Final = ("heartbeats", "halts", "execution", "unknown_outcomes", "sign_ins", "resting_orders")
+FILES: Final = ("heartbeats", "halts", "desk_work", "execution", "unknown_outcomes", "sign_ins", "resting_orders")
 
 
 def parts() -> dict[str, str]:

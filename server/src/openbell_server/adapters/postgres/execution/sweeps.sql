@@ -5,6 +5,7 @@ select
     exists ({halts_to_lift_across_organizations}) or exists ({halts_to_record_across_organizations})
         or exists ({accounts_to_cancel_across_organizations}) or exists ({accounts_to_compare_across_organizations})
         as "HALTS",
+    exists ({accounts_with_desk_commands_across_organizations}) as "DESK",
     exists ({accounts_waiting_across_organizations}) or exists ({accounts_in_doubt_across_organizations})
         or exists ({accounts_to_flag_across_organizations}) or exists ({accounts_held_across_organizations})
         as "WORK",

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import ClassVar
 
 import asyncpg
 
@@ -164,6 +165,8 @@ class PostgresCountedAccept:
     connection: Connection
     account: TradingAccount
     facts: CountedFacts
+    # Of its transaction, except during the accept step.
+    role: Role
 
     async def judged(self, rules: Sequence[Rule], *, count: bool) -> dict[tuple[str, str], Sequence[datetime]]:
         found: dict[tuple[str, str], Sequence[datetime]] = {(rule.scope, rule.subject): [] for rule in rules}
@@ -192,7 +195,7 @@ class PostgresCountedAccept:
         return found | {(row["scope"], row["subject"]): row["accepted"] for row in rows}
 
     async def add_day_values(self, rules: Sequence[Rule], values: Sequence[Decimal]) -> None:
-        await act_as(self.connection, Role.TENANT)
+        await act_as(self.connection, self.role)
         await _queries.add_day_values(self.connection, **self._places(rules), amounts=values)
 
     async def reserve(self, action_id: ActionId, currency: str, amount: Decimal) -> None:
@@ -218,7 +221,7 @@ class PostgresCountedAccept:
         await act_as(self.connection, Role.ACCEPT)
         (accepted,) = await accept(self.connection, [submission])
         if deadline is not None and accepted.status is AcceptStatus.ACCEPTED:
-            await act_as(self.connection, Role.TENANT)
+            await act_as(self.connection, self.role)
             await _queries.set_deadline(
                 self.connection,
                 organization_id=self.account.organization_id,
@@ -238,9 +241,16 @@ class PostgresCountedAcceptStore(PostgresStore):
 
     @asynccontextmanager
     async def counting(self, account: TradingAccount, question: Counting) -> AsyncIterator[PostgresCountedAccept]:
-        async with transaction(self.pool, Role.TENANT, account.organization_id, locked=account.id) as connection:
+        async with transaction(self.pool, self.role, account.organization_id, locked=account.id) as connection:
             facts = await read_facts(connection, account.organization_id, account.id, question)
             if facts.others:
                 symbols = [holding.symbol for holding in facts.others]
                 await want_symbols(connection, account.organization_id, account.id, symbols)
-            yield PostgresCountedAccept(connection, account, facts)
+            yield PostgresCountedAccept(connection, account, facts, self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorCountedAcceptStore(PostgresCountedAcceptStore):
+    """For executors, whose login has another role."""
+
+    role: ClassVar[Role] = Role.EXECUTION

@@ -14,6 +14,7 @@ _FEATURES: Final = (
     "events",
     "money",
     "operators",
+    "desk_commands",
     "statistics",
     "accept_create",
     "accept_commands",

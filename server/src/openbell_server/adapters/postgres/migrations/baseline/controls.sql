@@ -156,7 +156,7 @@ create table control_rates (
 comment on table control_rates is
     'When a rate rule last evaluated commands, newest first, no more entries than its limit. Written under the account''s lock; where several accounts share a row, rows are locked in the order of the key.';
 call protect_tenant_table('control_rates');
-grant select, insert, update on control_rates to openbell_tenant;
+grant select, insert, update on control_rates to openbell_tenant, openbell_execution;
 
 create table control_days (
     organization_id uuid not null,
@@ -170,7 +170,7 @@ create table control_days (
 comment on table control_days is
     'The value of the orders that a rule on the value of a day has accepted on its last day, in the zone of the rule. Written under the account''s lock; where several accounts share a row, rows are locked in the order of the key.';
 call protect_tenant_table('control_days');
-grant select, insert, update on control_days to openbell_tenant;
+grant select, insert, update on control_days to openbell_tenant, openbell_execution;
 
 -- Switches that stop something now. A switch that is in force because an override expired is in force since then.
 create view switches_in_force with (security_invoker = true) as
@@ -357,6 +357,6 @@ create table wanted_symbols (
 ) with (fillfactor = 50);
 comment on table wanted_symbols is 'Symbols that a rule evaluated lately: executors refresh their prices and instruments.';
 call protect_tenant_table('wanted_symbols');
-grant select, insert, update on wanted_symbols to openbell_tenant;
+grant select, insert, update on wanted_symbols to openbell_tenant, openbell_execution;
 grant select on wanted_symbols to openbell_executor;
 create policy find_work on wanted_symbols for select to openbell_executor using (true);

@@ -1,0 +1,1 @@
+"""Desk commands in PostgreSQL."""
