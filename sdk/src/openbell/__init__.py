@@ -79,6 +79,8 @@ if TYPE_CHECKING:
     from openbell.events.records import IntentRefused as IntentRefused
     from openbell.events.records import PositionAdjusted as PositionAdjusted
     from openbell.events.records import Primed as Primed
+    from openbell.intents.desk_commands import DeskCommand as DeskCommand
+    from openbell.intents.desk_commands import DeskOrder as DeskOrder
     from openbell.intents.order_lists import AccountOverview as AccountOverview
     from openbell.intents.order_lists import Balances as Balances
     from openbell.intents.order_lists import CancelResult as CancelResult
@@ -143,6 +145,7 @@ _NAMES: Final = {
         "AccountChanged BalancesChanged BrokerOrder BrokerPosition BrokerTrade ControlChanged Event ExternalOrder "
         "IntentAction IntentRefused PositionAdjusted Primed"
     ),
+    "intents.desk_commands": "DeskCommand DeskOrder",
     "intents.order_lists": (
         "AccountOverview Balances CancelResult EventPage Order OrderPage Position PositionChange Positions "
         "RecordedExecution"

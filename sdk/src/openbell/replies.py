@@ -22,7 +22,7 @@ from openbell.errors import (
     UnexpectedReply,
     Unreachable,
 )
-from openbell.models import Action
+from openbell.models import Record
 
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 5.0
@@ -47,6 +47,7 @@ _ERRORS: Final[dict[int, type[ApiError]]] = {
 }
 
 Kind = TypeVar("Kind")
+Recorded = TypeVar("Recorded", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,8 @@ def require_success(answer: Reply | NoReply) -> Reply:
     return answer
 
 
-def submitted_action(answer: Reply | NoReply, doubt: str, idempotency_key: str) -> Action:
-    """The recorded action; raises OutcomeUnknown unless it is certain what became of the command.
+def submitted(answer: Reply | NoReply, doubt: str, idempotency_key: str, kind: type[Recorded]) -> Recorded:
+    """The recorded command; raises OutcomeUnknown unless it is certain what became of the command.
 
     `doubt` is the reason why an earlier attempt may have been recorded, or empty.
     """
@@ -106,7 +107,7 @@ def submitted_action(answer: Reply | NoReply, doubt: str, idempotency_key: str) 
     request_id = answer.headers.get("x-request-id")
     if answer.is_success:
         try:
-            return read_action(answer)
+            return read_recorded(answer, kind)
         except UnexpectedReply as error:
             raise OutcomeUnknown(error.message, idempotency_key=idempotency_key, request_id=request_id) from error
     refusal = read_error(answer)
@@ -141,11 +142,12 @@ def pause_before_retry(answer: Reply | NoReply, attempt: int) -> float | None:
     return max(pause, float(retry_after)) if float(retry_after) <= LONGEST_PAUSE else None
 
 
-def read_action(reply: Reply) -> Action:
-    action = read(reply, Action)
+def read_recorded(reply: Reply, kind: type[Recorded]) -> Recorded:
+    """A command that was recorded, with the note whether an earlier request did it."""
+    recorded = read(reply, kind)
     if reply.headers.get("idempotency-replayed", "").lower() == "true":
-        return msgspec.structs.replace(action, replayed=True)
-    return action
+        return msgspec.structs.replace(recorded, replayed=True)
+    return recorded
 
 
 def read(reply: Reply, kind: type[Kind]) -> Kind:

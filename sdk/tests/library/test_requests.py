@@ -10,7 +10,8 @@ import pytest
 from openbell import ApiError, Conflict, Invalid, Limit, Market, NotFound, RateLimited, Unavailable, UnexpectedReply
 from openbell.connection import connect
 from openbell.intents.requests import account_page, cancel_intent, create_intent, replace_intent
-from openbell.replies import Reply, read_action, read_error
+from openbell.models import Action
+from openbell.replies import Reply, read_error, read_recorded
 from openbell.requests import following_page
 
 CONNECTION = connect("k", "http://x", None, "acc/1", 10.0)
@@ -113,7 +114,7 @@ def test_a_list_carries_its_filters_and_leaves_out_the_others() -> None:
 def test_decimals_are_read_exactly_and_unknown_fields_ignored(record: dict[str, Any]) -> None:
     record["field_of_next_year"] = {"x": 1}
     record["execution"]["status"] = "STATE_OF_NEXT_YEAR"
-    action = read_action(Reply(202, {}, json.dumps(record).encode()))
+    action = read_recorded(Reply(202, {}, json.dumps(record).encode()), Action)
     assert str(action.quantity) == "10.00"
     assert action.execution is not None
     assert action.execution.average_price == Decimal("187.123456789012345678")
@@ -122,7 +123,7 @@ def test_decimals_are_read_exactly_and_unknown_fields_ignored(record: dict[str, 
 
 
 def test_a_record_goes_out_as_json_with_decimal_strings(record: dict[str, Any]) -> None:
-    action = read_action(Reply(200, {}, json.dumps(record).encode()))
+    action = read_recorded(Reply(200, {}, json.dumps(record).encode()), Action)
     assert json.loads(action.to_json()) == record
 
 
@@ -136,7 +137,7 @@ def test_the_evidence_of_an_unknown_outcome_is_read(record: dict[str, Any]) -> N
             "settles_by": "the broker's evidence or an operator",
         },
     }
-    execution = read_action(Reply(200, {}, json.dumps(record).encode())).execution
+    execution = read_recorded(Reply(200, {}, json.dumps(record).encode()), Action).execution
     assert execution is not None
     assert execution.unknown is not None
     assert execution.unknown.probes[0].found is False
@@ -144,7 +145,7 @@ def test_the_evidence_of_an_unknown_outcome_is_read(record: dict[str, Any]) -> N
 
 def test_a_replay_is_seen(record: dict[str, Any]) -> None:
     reply = Reply(202, {"idempotency-replayed": "true"}, json.dumps(record).encode())
-    assert read_action(reply).replayed
+    assert read_recorded(reply, Action).replayed
 
 
 def test_a_problem_becomes_the_error_of_its_status() -> None:
@@ -184,4 +185,4 @@ def test_a_redirect_is_not_followed_with_the_key() -> None:
 
 def test_a_success_that_cannot_be_read_says_which_request() -> None:
     with pytest.raises(UnexpectedReply, match="request r-2"):
-        read_action(Reply(200, {"x-request-id": "r-2"}, b"<html>"))
+        read_recorded(Reply(200, {"x-request-id": "r-2"}, b"<html>"), Action)

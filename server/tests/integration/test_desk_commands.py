@@ -1,6 +1,6 @@
 """A desk command cancels every order in its scope, or closes a position, and shows what became of each order."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -24,14 +24,13 @@ from openbell_server.application.desk.work_desk_commands import WorkDeskCommands
 from openbell_server.application.ports.account_transaction import BrokerAccount
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.access.principals import Principal
-from openbell_server.domain.errors import Problem
 from openbell_server.domain.identifiers import IntentId, Symbol, client_order_id
-from openbell_server.domain.orders.broker_reports import Accepted, Refused, ReportStatus, Unknown
+from openbell_server.domain.orders.broker_reports import ReportStatus, Unknown
 from openbell_server.domain.orders.desk_commands import DeskCommand, DeskCommandType, DeskScope, DeskStatus
 from openbell_server.domain.orders.order_terms import OrderSide
 from support.brokers.scripted_broker import Harness
-from support.builders.tenant import a_limit_create, a_market_create, a_report, a_tenant, an_execution
-from support.tenancy.halts import ALL_SLOTS, Switchboard
+from support.builders.tenant import a_limit_create, a_report, a_tenant, an_execution
+from support.tenancy.halts import ALL_SLOTS
 
 
 def fail(account: BrokerAccount, error: Exception) -> None:
@@ -90,10 +89,7 @@ class Desk:
         """The command, and the outcome of each of its orders."""
         tenant, manage = self.harness.tenant, self.manage
         found, totals = await manage.find(tenant.principal, tenant.account.id, command.id)
-        rows = [
-            row
-            for row in (await manage.orders(tenant.principal, tenant.account.id, command.id, None, 100)).rows
-        ]
+        rows = (await manage.orders(tenant.principal, tenant.account.id, command.id, None, 100)).rows
         outcomes = {row.intent_id: str(row.outcome) for row in rows}
         assert len(outcomes) == len(rows) == found.orders == sum(totals.values())
         return found, outcomes
@@ -157,9 +153,7 @@ async def test_every_open_order_is_cancelled_whatever_its_state(desk: Desk) -> N
 
 
 @pytest.mark.parametrize(("held", "side"), [("7.5", OrderSide.SELL), ("-7.5", OrderSide.BUY)])
-async def test_a_position_is_closed_once_no_order_of_its_symbol_is_open(
-    desk: Desk, held: str, side: OrderSide
-) -> None:
+async def test_a_position_is_closed_once_no_order_of_its_symbol_is_open(desk: Desk, held: str, side: OrderSide) -> None:
     working, _ = await desk.harness.working()
     await desk.holds(held)
     command = await desk.close()

@@ -8,6 +8,7 @@ import httpx
 
 from openbell.async_client import sse
 from openbell.async_client.controls import AsyncControlCalls
+from openbell.async_client.desk_commands import AsyncDeskCalls
 from openbell.async_client.intents import AsyncIntentCalls
 from openbell.async_client.markets import AsyncMarketCalls
 from openbell.async_client.organization import AsyncAccounts, AsyncApiKeys, AsyncAudit, AsyncOperations
@@ -21,7 +22,7 @@ from openbell.events.streams import async_opened
 from openbell.events.subscriptions import EventOptions, Subscription, Transport, subscription_of
 
 
-class AsyncClient(AsyncIntentCalls, AsyncControlCalls, AsyncMarketCalls, AsyncReceiptCalls):
+class AsyncClient(AsyncIntentCalls, AsyncDeskCalls, AsyncControlCalls, AsyncMarketCalls, AsyncReceiptCalls):
     """Submits, replaces, cancels and follows intents. May be shared between the tasks of one event loop.
 
     Every call raises NotConfigured, Unreachable, UnexpectedReply, or an ApiError: Invalid, NotAuthenticated,

@@ -133,7 +133,7 @@ class AsyncIntentCalls(AsyncCalls):
         request = requests.create_intent(
             self._connection, symbol=symbol, side=side, spec=spec_of(spec), options=options
         )
-        return await self._session.submit(request)
+        return await self._session.submit(request, Action)
 
     async def replace_intent(
         self,
@@ -155,7 +155,7 @@ class AsyncIntentCalls(AsyncCalls):
             "deadline": deadline,
             "account_id": account_id,
         }
-        return await self._session.submit(requests.replace_intent(self._connection, intent_id, spec, options))
+        return await self._session.submit(requests.replace_intent(self._connection, intent_id, spec, options), Action)
 
     async def cancel_intent(
         self,
@@ -171,7 +171,7 @@ class AsyncIntentCalls(AsyncCalls):
             "client_reference_id": client_reference_id,
             "account_id": account_id,
         }
-        return await self._session.submit(requests.cancel_intent(self._connection, intent_id, options))
+        return await self._session.submit(requests.cancel_intent(self._connection, intent_id, options), Action)
 
     async def evaluate(
         self, *, symbol: str, side: Side, spec: Spec | Number, **options: Unpack[CreateOptions]

@@ -26,6 +26,7 @@ from openbell.cli import (
     webhooks,
 )
 from openbell.cli.controls import halts, heartbeats, rules, symbols
+from openbell.cli.desk import desk_commands
 from openbell.cli.outcomes import OUTCOME_UNKNOWN, errors_as_messages
 
 app = typer.Typer(
@@ -38,6 +39,10 @@ app = typer.Typer(
 app.add_typer(intents.app, name="intents")
 app.add_typer(events.app, name="events")
 app.add_typer(orders.app, name="orders")
+orders.app.command("cancel-all")(desk_commands.cancel_all)
+orders.app.command("desk-commands")(desk_commands.list_desk_commands)
+orders.app.command("desk-command")(desk_commands.show_desk_command)
+orders.positions_app.command("close")(desk_commands.close_position)
 app.add_typer(orders.executions_app, name="executions")
 app.add_typer(orders.positions_app, name="positions")
 app.add_typer(symbols.app, name="controls")

@@ -9,6 +9,7 @@ import httpx
 
 from openbell.client import sse
 from openbell.client.controls import ControlCalls
+from openbell.client.desk_commands import DeskCalls
 from openbell.client.intents import IntentCalls
 from openbell.client.markets import MarketCalls
 from openbell.client.organization import Accounts, ApiKeys, Audit, Operations
@@ -22,7 +23,7 @@ from openbell.events.streams import opened
 from openbell.events.subscriptions import EventOptions, Subscription, Transport, subscription_of
 
 
-class Client(IntentCalls, ControlCalls, MarketCalls, ReceiptCalls):
+class Client(IntentCalls, DeskCalls, ControlCalls, MarketCalls, ReceiptCalls):
     """Submits, replaces, cancels and follows intents. May be shared between threads.
 
     Every call raises NotConfigured, Unreachable, UnexpectedReply, or an ApiError: Invalid, NotAuthenticated,

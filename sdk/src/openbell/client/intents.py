@@ -134,7 +134,7 @@ class IntentCalls(Calls):
         request = requests.create_intent(
             self._connection, symbol=symbol, side=side, spec=spec_of(spec), options=options
         )
-        return self._session.submit(request)
+        return self._session.submit(request, Action)
 
     def replace_intent(
         self,
@@ -156,7 +156,7 @@ class IntentCalls(Calls):
             "deadline": deadline,
             "account_id": account_id,
         }
-        return self._session.submit(requests.replace_intent(self._connection, intent_id, spec, options))
+        return self._session.submit(requests.replace_intent(self._connection, intent_id, spec, options), Action)
 
     def cancel_intent(
         self,
@@ -172,7 +172,7 @@ class IntentCalls(Calls):
             "client_reference_id": client_reference_id,
             "account_id": account_id,
         }
-        return self._session.submit(requests.cancel_intent(self._connection, intent_id, options))
+        return self._session.submit(requests.cancel_intent(self._connection, intent_id, options), Action)
 
     def evaluate(self, *, symbol: str, side: Side, spec: Spec | Number, **options: Unpack[CreateOptions]) -> Evaluation:
         """Evaluate the controls for a CREATE now, as a dry run: nothing is recorded, sent or counted."""

@@ -1,7 +1,7 @@
 # Generated from openbell/async_client/session.py by make generate. Do not edit.
 """Sends requests with retries and reads the replies."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import monotonic, sleep
 from typing import Final, TypeVar
@@ -15,13 +15,13 @@ from openbell.models import Action, PageOf
 from openbell.replies import (
     RETRIED_STATUSES,
     NoReply,
+    Recorded,
     Reply,
     doubt_after,
     pause_before_retry,
     read,
-    read_action,
     require_success,
-    submitted_action,
+    submitted,
 )
 from openbell.requests import Request, following_page
 
@@ -70,10 +70,10 @@ class Session:
             )
         return require_success(answer)
 
-    def submit(self, request: Request) -> Action:
+    def submit(self, request: Request, kind: type[Recorded]) -> Recorded:
         """Send a command, with the same idempotency key in every retry."""
         answer, doubt = self._exchange(request)
-        return submitted_action(answer, doubt, request.headers["idempotency-key"])
+        return submitted(answer, doubt, request.headers["idempotency-key"], kind)
 
     def items(self, request: Request, kind: type[PageOf[Item]]) -> Iterator[Item]:
         """Every item of a list, page after page; `request` is for the first page."""
@@ -84,20 +84,28 @@ class Session:
             following = following_page(following, page.next_cursor)
 
     def await_final(self, request: Request, timeout: float) -> Action:
-        """Poll an intent until its execution is final, also through short outages; `timeout` is in seconds."""
+        """Poll an intent until its execution is final; raises NotFinal if it is not after `timeout` seconds."""
+        seen = self.poll(request, timeout, Action, _is_final)
+        if _is_final(seen):
+            return seen
+        status = seen.status if seen.execution is None else seen.execution.status
+        raise NotFinal(f"Intent {seen.intent_id} is still {status} after {timeout:g} seconds.", action=seen)
+
+    def poll(self, request: Request, timeout: float, kind: type[Kind], is_final: Callable[[Kind], bool]) -> Kind:
+        """Read a record until it is final or `timeout` seconds have passed, also through short outages."""
         deadline = monotonic() + timeout
         pause = FIRST_POLL_PAUSE
-        seen: Action | None = None
+        seen: Kind | None = None
         error: OpenbellError | None = None
         while True:  # ends at the deadline
             answer = self._send(replace(request, timeout=max(1.0, deadline - monotonic())))
             try:
-                seen = read_action(require_success(answer))
+                seen = read(require_success(answer), kind)
             except (ApiError, Unreachable) as failure:
                 if isinstance(failure, ApiError) and failure.status not in RETRIED_STATUSES:
                     raise
                 error = failure
-            if seen is not None and seen.execution is not None and seen.execution.is_final:
+            if seen is not None and is_final(seen):
                 return seen
             remaining = deadline - monotonic()
             if remaining <= 0:
@@ -107,8 +115,7 @@ class Session:
         if seen is None:
             assert error is not None
             raise error
-        status = seen.status if seen.execution is None else seen.execution.status
-        raise NotFinal(f"Intent {seen.intent_id} is still {status} after {timeout:g} seconds.", action=seen)
+        return seen
 
     def _exchange(self, request: Request) -> tuple[Reply | NoReply, str]:
         """The last answer, and why an earlier attempt may have taken effect although that answer does not show it."""
@@ -127,3 +134,7 @@ class Session:
             return reply_of(self.http.request(**request_arguments(self.connection, request)))
         except httpx.RequestError as error:
             return no_reply(self.connection, error)
+
+
+def _is_final(action: Action) -> bool:
+    return action.execution is not None and action.execution.is_final

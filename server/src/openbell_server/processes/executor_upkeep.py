@@ -1,4 +1,4 @@
-"""What an executor does beside sending: cancel for halts and desk commands, and keep prices, balances and books fresh."""
+"""What an executor does beside sending: cancel for halts and desk commands, keep prices, balances and books fresh."""
 
 import asyncio
 from dataclasses import dataclass

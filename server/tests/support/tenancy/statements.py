@@ -90,6 +90,7 @@ CROSSING = {
             "account_balances",
             "account_halts",
             "book_heads",
+            "desk_commands",
         )
     },
     # The rules of the platform, which are everybody's.

@@ -239,6 +239,11 @@ PATH_PARAMETERS: Final[dict[str, tuple[str, Json, str]]] = {
         {"type": "string", "format": "uuid"},
         "01981d3c-7a00-7000-8000-000000000009",
     ),
+    "desk_command_id": (
+        "The id of the desk command.",
+        {"type": "string", "format": "uuid"},
+        "01981d3c-7a00-7000-8000-00000000000a",
+    ),
     "api_key_id": (
         "The id of the key.",
         {"type": "string", "format": "uuid"},

@@ -16,6 +16,7 @@ from openbell_server.transport.rest.openapi.operations.callers import (
     QUEUE_OPERATIONS,
 )
 from openbell_server.transport.rest.openapi.operations.credentials import CREDENTIAL_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.desk_commands import DESK_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.effective import EFFECTIVE_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.events import EVENT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.fault_plans import FAULT_OPERATIONS
@@ -48,6 +49,7 @@ _BY_TAG: Final[dict[str, tuple[Described, ...]]] = {
     "Broker credentials": CREDENTIAL_OPERATIONS,
     "Intents": INTENT_OPERATIONS,
     "Orders": ORDER_OPERATIONS,
+    "Desk commands": DESK_OPERATIONS,
     "Money": (*MONEY_OPERATIONS, *BALANCE_OPERATIONS),
     "Events": EVENT_OPERATIONS,
     "Receipts": RECEIPT_OPERATIONS,
@@ -78,6 +80,7 @@ TAGS: Final = {
     "Broker credentials": "The credential of an account at its broker. Secrets can be written but never read.",
     "Intents": "Commands that you submit. Each is recorded as an action and sent to the broker once.",
     "Orders": "Current orders, executions and changes of positions.",
+    "Desk commands": "Cancel many orders, or close a position, as one command that shows the outcome of each order.",
     "Money": "What an account has and holds, what that cost and is worth, and what its trades brought.",
     "Events": "Everything that happens on an account, numbered without gaps.",
     "Receipts": "Why a command was accepted or refused, rule by rule, and the hash chains that prove it.",

@@ -1,0 +1,1 @@
+"""Commands that concern many orders at once."""
