@@ -9,6 +9,7 @@ from openbell.access.audit import AuditEntry
 from openbell.access.operations import Health, Organization, Outbox, OutboxEntry, Outboxes, OutboxHealth
 from openbell.access.webhooks import Webhook, WebhookAttempt, WebhookLane
 from openbell.events.records import ExternalOrder
+from openbell.intents.desk_commands import DeskOrder
 from openbell.models import PageOf, Record
 from support.rest.endpoint_calls import CALLS
 from support.rest.endpoint_requests import DOCUMENT, OPERATIONS, asked_by_clients, asked_by_command
@@ -46,6 +47,7 @@ def test_a_command_asks_for(operation: str) -> None:
         (Organization, "Organization"),
         (Health, "Health"),
         (ExternalOrder, "ExternalOrder"),
+        (DeskOrder, "DeskOrder"),
         (Webhook, "Webhook"),
         (WebhookLane, "Lane"),
         (WebhookAttempt, "Attempt"),

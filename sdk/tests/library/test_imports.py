@@ -11,7 +11,7 @@ NAMES = """
 Account AccountChanged AccountOverview Action ApiError ApiKey AsyncClient AsyncHeartbeats AsyncMirror
 AuditEntry Backtest BacktestExample Balances BalancesChanged Book Broker BrokerCommand BrokerFeed BrokerOrder
 BrokerPosition BrokerTrade Calendar CancelResult ChainHeads ChainedAction Client Conflict ControlChanged
-ControlKind Credential CredentialField CredentialForm EffectiveControls EffectiveRule Evaluation
+ControlKind Credential CredentialField CredentialForm DeskCommand DeskOrder EffectiveControls EffectiveRule Evaluation
 Event EventMissed EventPage ExchangeRate Execution ExternalOrder FaultPlan FieldProblem Finding
 GivenPrice GivenRate HaltCancels HaltReport HaltedAccount HaltedOrder Heartbeat Heartbeats InFlightCommand IntentAction
 IntentRefused Invalid InvalidSignature LaneCounts Latency Limit Market MarketSession MarketSessions

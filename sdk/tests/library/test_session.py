@@ -77,7 +77,7 @@ def accepted(record: dict[str, Any]) -> Reply:
     ],
 )
 def test_a_submit_is_tried_again_with_the_same_key(clock: Clock, accepted: Reply, first: Reply | NoReply) -> None:
-    clock.session(first, accepted).submit(COMMAND)
+    clock.session(first, accepted).submit(COMMAND, Action)
     assert clock.sent == [COMMAND, COMMAND]
     assert len(clock.pauses) == 1
 
@@ -85,7 +85,7 @@ def test_a_submit_is_tried_again_with_the_same_key(clock: Clock, accepted: Reply
 @pytest.mark.parametrize("last", [REPLY_LOST, AWAY])
 def test_a_submit_without_an_answer_after_three_retries_is_unknown(clock: Clock, last: Reply | NoReply) -> None:
     with pytest.raises(OutcomeUnknown) as caught:
-        clock.session(last).submit(COMMAND)
+        clock.session(last).submit(COMMAND, Action)
     assert len(clock.sent) == 4
     assert len(clock.pauses) == 3
     assert caught.value.idempotency_key == "k-1"
@@ -94,23 +94,23 @@ def test_a_submit_without_an_answer_after_three_retries_is_unknown(clock: Clock,
 
 def test_a_submit_that_never_left_is_unreachable_and_says_so(clock: Clock) -> None:
     with pytest.raises(Unreachable, match="was not sent"):
-        clock.session(NEVER_SENT).submit(COMMAND)
+        clock.session(NEVER_SENT).submit(COMMAND, Action)
     assert len(clock.sent) == 4
 
 
 def test_a_command_refused_as_overloaded_was_certainly_not_recorded(clock: Clock) -> None:
     overloaded = refusal(503, "overloaded")
     with pytest.raises(Unavailable):
-        clock.session(overloaded).submit(COMMAND)
+        clock.session(overloaded).submit(COMMAND, Action)
     with pytest.raises(Unavailable):
-        clock.session(NEVER_SENT, overloaded).submit(COMMAND)
+        clock.session(NEVER_SENT, overloaded).submit(COMMAND, Action)
     with pytest.raises(OutcomeUnknown):
-        clock.session(REPLY_LOST, overloaded).submit(COMMAND)
+        clock.session(REPLY_LOST, overloaded).submit(COMMAND, Action)
 
 
 def test_one_lost_reply_keeps_the_outcome_unknown_when_later_attempts_cannot_connect(clock: Clock) -> None:
     with pytest.raises(OutcomeUnknown):
-        clock.session(REPLY_LOST, NEVER_SENT).submit(COMMAND)
+        clock.session(REPLY_LOST, NEVER_SENT).submit(COMMAND, Action)
 
 
 @pytest.mark.parametrize(
@@ -124,30 +124,30 @@ def test_one_lost_reply_keeps_the_outcome_unknown_when_later_attempts_cannot_con
 )
 def test_a_refusal_of_the_retry_does_not_settle_what_became_of_the_first(clock: Clock, later: Reply) -> None:
     with pytest.raises(OutcomeUnknown):
-        clock.session(REPLY_LOST, later).submit(COMMAND)
+        clock.session(REPLY_LOST, later).submit(COMMAND, Action)
 
 
 def test_a_refusal_that_depends_on_the_command_alone_settles_the_first_too(clock: Clock) -> None:
     with pytest.raises(Invalid):
-        clock.session(REPLY_LOST, refusal(422, "invalid_command")).submit(COMMAND)
+        clock.session(REPLY_LOST, refusal(422, "invalid_command")).submit(COMMAND, Action)
 
 
 def test_a_refusal_is_not_tried_again(clock: Clock) -> None:
     with pytest.raises(Conflict):
-        clock.session(refusal(409, "order_terminal")).submit(COMMAND)
+        clock.session(refusal(409, "order_terminal")).submit(COMMAND, Action)
     assert len(clock.sent) == 1
 
 
 def test_a_success_that_cannot_be_read_is_unknown(clock: Clock) -> None:
     with pytest.raises(OutcomeUnknown):
-        clock.session(Reply(202, {}, b'{"id": "cut o')).submit(COMMAND)
+        clock.session(Reply(202, {}, b'{"id": "cut o')).submit(COMMAND, Action)
 
 
 def test_retry_after_is_honoured_up_to_a_bound(clock: Clock, accepted: Reply) -> None:
-    clock.session(refusal(429, "rate_limited", **{"retry-after": "3"}), accepted).submit(COMMAND)
+    clock.session(refusal(429, "rate_limited", **{"retry-after": "3"}), accepted).submit(COMMAND, Action)
     assert clock.pauses == [3.0]
     with pytest.raises(RateLimited):
-        clock.session(refusal(429, "rate_limited", **{"retry-after": "60"})).submit(COMMAND)
+        clock.session(refusal(429, "rate_limited", **{"retry-after": "60"})).submit(COMMAND, Action)
     assert clock.pauses == [3.0]
 
 

@@ -290,6 +290,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         **{t: {"*"} for t in ("wanted_symbols", "wanted_balances", "account_halts", "book_heads", "switches_in_force")},
         "heartbeats": {"organization_id", "scope", "subject", "of_account", "status", "expires_at"},
         "account_balances": {"organization_id", "account_id", "read_at"},
+        "desk_commands": {"organization_id", "account_id", "ended_at"},
         "calendar_overrides": {"*"},
         "credentials": {"organization_id", "account_id", "credential_id", "version", "asked_at", "answered_at"},
         **{table: {"*"} for table in ("executors", "slot_leases", "broker_feeds", "incarnation", "this_incarnation")},

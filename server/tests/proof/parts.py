@@ -42,6 +42,7 @@ PARTS: Final = {
     "crashpoints": Part(_SIMULATED, 7),
     "credentials": Part(_EXECUTION, 16),
     "deadman": Part(_ALL, 13),
+    "desk": Part(_EXECUTION, 15),
     "doctor": Part(_ALL, 15),
     "dropin": Part(_REST, 15),
     "e2e": Part(_ALL),

@@ -138,6 +138,8 @@ async def open_door(pool: Pool, members: Members, *, alpaca_front: bool = False)
 
 BODIES: dict[str, dict[str, object]] = {
     "submit CREATE": create_body(),
+    # Of a symbol without orders: other cells' orders stay.
+    "submit desk command": {"type": "CANCEL_ALL", "symbol": "NONE"},
     # As it is: a change would let commands of other cells be evaluated again.
     "change account": {"timezone": "UTC"},
     "put credential": {"fields": {"key_id": "made by a test", "secret": "of a test"}},
@@ -233,6 +235,7 @@ class Calls:
         account_id = harness.tenant.account.id if harness else uuid4()
         intent_id: Any = harness.intent_id if harness else uuid4()
         receipt_id = harness.receipt_id if harness else uuid4()
+        desk_command_id = harness.desk_command_id if harness else uuid4()
         if cell.object is Object.FOREIGN_INTENT:
             foreign = self.world.foreign.harnesses[cell.environment, False]
             intent_id, receipt_id = foreign.intent_id, foreign.receipt_id
@@ -256,6 +259,7 @@ class Calls:
             account_id=account_id,
             intent_id=intent_id,
             receipt_id=receipt_id,
+            desk_command_id=desk_command_id,
             symbol=SYMBOL,
             code=_code(cell.row.name),
         )

@@ -79,6 +79,7 @@ def _only(*names: str) -> frozenset[str]:
 _ACCOUNTS, _ACCOUNT = "/v1/accounts", "/v1/accounts/{account_id}"
 _CREDENTIAL = "/v1/accounts/{account_id}/credentials"
 _INTENTS, _CANCEL = "/v1/accounts/{account_id}/intents", "/v1/accounts/{account_id}/orders/cancel"
+_DESK = "/v1/accounts/{account_id}/desk-commands"
 _SYMBOL = "/v1/controls/accounts/{account_id}/symbols/{symbol}"
 _EFFECTIVE = "/v1/controls/effective"
 _KEYS = "/v1/api-keys"
@@ -291,6 +292,17 @@ ROWS = (
     _submit("REPLACE", INTENTS, opens=True),
     _submit("CANCEL", INTENTS, opens=False),
     Row(name="cancel orders", route=f"POST {_CANCEL}", success=200, objects=ACCOUNTS, user=_only(ADMIN, "member")),
+    Row(
+        name="submit desk command",
+        route=f"POST {_DESK}",
+        success=202,
+        objects=ACCOUNTS,
+        api_key=_only("intent:edit"),
+        user=_only(ADMIN, "member"),
+    ),
+    replace(_read("desk commands", "", ACCOUNTS), route=f"GET {_DESK}"),
+    replace(_read("desk command", "", ACCOUNTS), route=f"GET {_DESK}/{{desk_command_id}}"),
+    replace(_read("orders of desk command", "", ACCOUNTS), route=f"GET {_DESK}/{{desk_command_id}}/orders"),
     _read("list", "", ACCOUNTS),
     _read("stats", "/stats", ACCOUNTS),
     _read("latest", "/{intent_id}", INTENTS),

@@ -16,6 +16,7 @@ from support.builders.tenant import Tenant, a_key, a_limit_create, accept, an_ac
 from support.identity.bad_tokens import BAD_TOKENS
 from support.identity.identity_provider import MACHINES, PEOPLE, good_token
 from support.tenancy.statements import Owner
+from support.tenancy.tenant_desk_commands import add_desk_commands
 
 # Of the controls; intents are of another.
 SYMBOL = "MSFT"
@@ -72,6 +73,7 @@ class Harness:
     tenant: Tenant
     intent_id: IntentId
     receipt_id: UUID
+    desk_command_id: UUID
 
 
 @dataclass(slots=True)
@@ -169,7 +171,8 @@ class World:
             tenant = Tenant(account, *await a_key(self.pool, organization, account.environment))
             intent_id = await self.an_intent(tenant)
             receipt_id = await self.owner.fetchval(RECEIPT, intent_id)
-            harnesses[environment, disabled] = Harness(tenant, intent_id, receipt_id)
+            desk_command_id = await add_desk_commands(self.pool, tenant)
+            harnesses[environment, disabled] = Harness(tenant, intent_id, receipt_id, desk_command_id)
             for control in CONTROLS:
                 await self.owner.execute(control, organization, account.id, SYMBOL)
             await self.owner.execute(CREDENTIAL, organization, account.id)

@@ -46,6 +46,17 @@ WEBHOOK = {
     "principal_type": "USER",
     "principal_id": "olga",
 }
+DESK_COMMAND = {
+    "id": "d",
+    "account_id": "a",
+    "type": "CANCEL_ALL",
+    "status": "COMPLETED",
+    "orders": 0,
+    "external_orders": 0,
+    "principal_type": "USER",
+    "principal_id": "olga",
+    "created_at": NOW,
+}
 RUN = CliRunner(env={"OPENBELL_API_KEY": "key-1", "OPENBELL_URL": URL, "OPENBELL_ACCOUNT": "a", "NO_COLOR": None})
 
 
@@ -61,6 +72,8 @@ class Platform:
             return httpx.Response(200, json={"data": [], "next_cursor": None, "heads": CHAIN})
         if request.method == "PATCH" and "/webhooks/" in request.url.path:
             return httpx.Response(200, json=WEBHOOK)
+        if "/desk-commands/" in request.url.path and not request.url.path.endswith("/orders"):
+            return httpx.Response(200, json=DESK_COMMAND)
         return httpx.Response(404, json={"code": "not_found", "detail": "There is no such thing."})
 
     def was_asked(self, operation: str) -> bool:

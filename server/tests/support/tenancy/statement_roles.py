@@ -224,7 +224,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "markets.save_prices": {_T, _E},
     "markets.save_rates": {_T},
     "markets.save_instruments": {_E},
-    "markets.wanted_across_organizations": {_T, _X},
+    "markets.wanted_across_organizations": {_T, _E, _X},
     "markets.accounts_with_rules_across_organizations": {_T, _E, _X, _O},
     "markets.traded_symbols": {*_READ},
     "intents.accept_commands": {Role.ACCEPT},

@@ -80,7 +80,9 @@ class PostgresDeskWorkStore(PostgresStore):
         await self._one(_queries.end_closing, **_where(account), **_ended(desk_command_id, end), receipt_id=None)
 
     async def wait(self, account: BrokerAccount, desk_command_id: UUID, reason: DeskReason | None) -> None:
-        await self._one(_queries.set_waiting_reason, **_where(account), desk_command_id=desk_command_id, reason=reason)
+        await self._one(
+            _queries.set_waiting_reason, **_where(account), desk_command_id=desk_command_id, desk_reason=reason
+        )
 
     async def position(self, account: BrokerAccount, symbol: Symbol) -> HeldPosition:
         return _held(await self._one(_queries.position_to_close, **_where(account), symbol=symbol))
@@ -128,7 +130,7 @@ def _ended(desk_command_id: UUID, end: End) -> dict[str, Any]:
     return {
         "desk_command_id": desk_command_id,
         "failed": end.reason is not None,
-        "reason": end.reason,
+        "desk_reason": end.reason,
         "detail": end.detail,
     }
 

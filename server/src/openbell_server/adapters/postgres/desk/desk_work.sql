@@ -67,14 +67,14 @@ where d.organization_id = :organization_id and d.account_id = :account_id and d.
 order by d.command_no
 limit :row_limit;
 
--- name: end_closing(organization_id, account_id, desk_command_id, failed, reason, detail, receipt_id)!
+-- name: end_closing(organization_id, account_id, desk_command_id, failed, desk_reason, detail, receipt_id)!
 update desk_commands
-set ended_at = clock_timestamp(), failed = :failed, reason = :reason, detail = :detail, receipt_id = :receipt_id
+set ended_at = clock_timestamp(), failed = :failed, reason = :desk_reason, detail = :detail, receipt_id = :receipt_id
 where organization_id = :organization_id and account_id = :account_id and desk_command_id = :desk_command_id
     and ended_at is null;
 
--- name: set_waiting_reason(organization_id, account_id, desk_command_id, reason)!
-update desk_commands set reason = :reason
+-- name: set_waiting_reason(organization_id, account_id, desk_command_id, desk_reason)!
+update desk_commands set reason = :desk_reason
 where organization_id = :organization_id and account_id = :account_id and desk_command_id = :desk_command_id
     and ended_at is null;
 

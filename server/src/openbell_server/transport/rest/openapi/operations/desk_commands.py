@@ -55,10 +55,10 @@ DESK_OPERATIONS: Final = (
         summary="Cancel all orders, or close a position",
         description="CANCEL_ALL cancels every order of the account that is open now, queued and unknown ones included; "
         "with symbol only those of the symbol, with api_key_id only those that this key created. CLOSE_POSITION "
-        "cancels the open orders of the symbol and then places one market order for exactly the position that is left. "
-        "Once you receive 202 the command is durable, and its set of orders is fixed. Orders that were placed elsewhere "
-        "are not cancelled. A key with own_orders_only cancels only its own orders and cannot close a position. Nothing "
-        "disabled and no control stops a cancel; the closing order is checked like any other.",
+        "cancels the open orders of the symbol and then places one market order for exactly the position that is "
+        "left. Once you receive 202 the command is durable, and its set of orders is fixed. Orders that were placed "
+        "elsewhere are not cancelled. A key with own_orders_only cancels only its own orders and cannot close a "
+        "position. Nothing disabled and no control stops a cancel; the closing order is checked like any other.",
         operation=Operation.SUBMIT_DESK_COMMAND,
         status=202,
         body=SubmitDeskCommandBody,
