@@ -1,128 +1,30 @@
 """A desk command cancels every order in its scope, or closes a position, and shows what became of each order."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
 import pytest
 
-from openbell_server.adapters.calendars.table import load_calendars
-from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
-from openbell_server.adapters.postgres.connection import DatabaseClock, Pool, Role
-from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
-from openbell_server.adapters.postgres.controls.rule_books import ExecutorRuleBookStore
-from openbell_server.adapters.postgres.desk.desk_commands import PostgresDeskCommandStore
-from openbell_server.adapters.postgres.desk.desk_work import PostgresDeskWorkStore
-from openbell_server.adapters.postgres.intents.accept_with_counts import ExecutorCountedAcceptStore
-from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
-from openbell_server.application.controls.cancel_by_control import CancelByControl
-from openbell_server.application.controls.check_command import CheckCommand
-from openbell_server.application.desk.manage_desk_commands import ManageDeskCommands
-from openbell_server.application.desk.place_closing_order import PlaceClosingOrder
-from openbell_server.application.desk.work_desk_commands import WorkDeskCommands
-from openbell_server.application.ports.account_transaction import BrokerAccount
-from openbell_server.brokers.registry import BROKERS
-from openbell_server.domain.access.principals import Principal
-from openbell_server.domain.identifiers import IntentId, Symbol, client_order_id
-from openbell_server.domain.orders.broker_reports import ReportStatus, Unknown
-from openbell_server.domain.orders.desk_commands import DeskCommand, DeskCommandType, DeskScope, DeskStatus
+from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.application.desk.ports import HeldPosition
+from openbell_server.domain.access.accounts import Environment
+from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.errors import Problem
+from openbell_server.domain.identifiers import Symbol, client_order_id
+from openbell_server.domain.orders.broker_reports import Refused, ReportStatus, Unknown
+from openbell_server.domain.orders.desk_commands import PLACE_WITHIN, DeskCommandType, DeskStatus
 from openbell_server.domain.orders.order_terms import OrderSide
+from support.brokers.desk import Desk
 from support.brokers.scripted_broker import Harness
-from support.builders.tenant import a_limit_create, a_report, a_tenant, an_execution
-from support.tenancy.halts import ALL_SLOTS
-
-
-def fail(account: BrokerAccount, error: Exception) -> None:
-    raise AssertionError(str(account)) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """Submits desk commands for the account of a harness, and works them off."""
-
-    harness: Harness
-
-    @property
-    def manage(self) -> ManageDeskCommands:
-        pool = self.harness.pool
-        stores = PostgresOrganizationStore(pool), PostgresDeskCommandStore(pool)
-        return ManageDeskCommands(*stores, BROKERS, DatabaseClock(pool), self.harness.hints, b"k" * 32)
-
-    async def submit(
-        self,
-        command_type: DeskCommandType = DeskCommandType.CANCEL_ALL,
-        symbol: str | None = None,
-        api_key_id: UUID | None = None,
-        key: str | None = None,
-        caller: Principal | None = None,
-    ) -> tuple[DeskCommand, bool]:
-        async def read() -> DeskScope:
-            spelled = None if symbol is None else Symbol(symbol)
-            return DeskScope(command_type=command_type, symbol=spelled, api_key_id=api_key_id)
-
-        tenant = self.harness.tenant
-        return await self.manage.submit(caller or tenant.principal, tenant.account.id, read, key)
-
-    async def cancel_all(self, **of: Any) -> DeskCommand:
-        return (await self.submit(**of))[0]
-
-    async def close(self, symbol: str = "AAPL") -> DeskCommand:
-        return (await self.submit(DeskCommandType.CLOSE_POSITION, symbol))[0]
-
-    async def sweep(self) -> None:
-        pool, hints = self.harness.pool, self.harness.hints
-        accounts, ids, intents = PostgresOrganizationStore(pool), DatabaseClock(pool), PostgresIntentStore(pool)
-        cancel = CancelByControl(intents, ids, hints, lambda _: None)
-        check = CheckCommand(
-            ExecutorRuleBookStore(pool),
-            intents,
-            PostgresMarketStore(pool, role=Role.EXECUTION),
-            ExecutorCountedAcceptStore(pool),
-            load_calendars(),
-        )
-        store = PostgresDeskWorkStore(pool)
-        place = PlaceClosingOrder(store, accounts, check, ids, BROKERS, hints, lambda _: None)
-        await WorkDeskCommands(store, accounts, cancel, place, fail).sweep(ALL_SLOTS)
-
-    async def shown(self, command: DeskCommand) -> tuple[DeskCommand, dict[IntentId, str]]:
-        """The command, and the outcome of each of its orders."""
-        tenant, manage = self.harness.tenant, self.manage
-        found, totals = await manage.find(tenant.principal, tenant.account.id, command.id)
-        rows = (await manage.orders(tenant.principal, tenant.account.id, command.id, None, 100)).rows
-        outcomes = {row.intent_id: str(row.outcome) for row in rows}
-        assert len(outcomes) == len(rows) == found.orders == sum(totals.values())
-        return found, outcomes
-
-    async def cancels(self) -> list[dict[str, Any]]:
-        rows = await self.harness.pool.fetch(
-            "select * from intent_actions where action_type = 'CANCEL' order by action_no"
-        )
-        return [dict(row) for row in rows]
-
-    async def ended(self, intent_id: IntentId, status: ReportStatus = ReportStatus.CANCELED) -> None:
-        action_id = await self.harness.pool.fetchval(
-            "select action_id from intent_actions where intent_id = $1 and seq = 1", intent_id
-        )
-        await self.harness.report(a_report(status, client_order_id=client_order_id(action_id)))
-
-    async def holds(self, quantity: str, symbol: str = "AAPL") -> None:
-        """As if the broker's positions were adopted."""
-        account = self.harness.tenant.account
-        await self.harness.pool.execute(
-            "insert into positions (organization_id, account_id, symbol, quantity, updated_at)"
-            " values ($1, $2, $3, $4, now()) on conflict (account_id, symbol) do update set quantity = $4",
-            account.organization_id,
-            account.id,
-            symbol,
-            Decimal(quantity),
-        )
-        await self.harness.pool.execute("update account_counters set positions_as_of = now()")
+from support.builders.tenant import a_key, a_limit_create, a_report, a_tenant, accept, an_execution
+from support.tenancy.halts import Switchboard
 
 
 @pytest.fixture
-async def desk(pool: Pool) -> Desk:
-    return Desk(Harness(pool, await a_tenant(pool)))
+async def desk(pool: Pool, executor_pool: Pool) -> Desk:
+    return Desk(Harness(pool, await a_tenant(pool)), executor_pool)
 
 
 async def test_every_open_order_is_cancelled_whatever_its_state(desk: Desk) -> None:
@@ -179,3 +81,198 @@ async def test_a_position_is_closed_once_no_order_of_its_symbol_is_open(desk: De
     await desk.sweep()
     found, _ = await desk.shown(command)
     assert (found.status, found.reason) == (DeskStatus.COMPLETED, None)
+
+
+async def test_a_command_concerns_its_account_symbol_and_key_only(desk: Desk, pool: Pool) -> None:
+    harness, tenant = desk.harness, desk.harness.tenant
+    ours = await harness.accept()
+    await harness.accept(replace(a_limit_create(), symbol=Symbol("MSFT")))
+    other, _ = await a_key(pool, tenant.account.organization_id, Environment.PAPER)
+    await accept(pool, replace(tenant, principal=other).submission())
+    for elsewhere in (await a_tenant(pool), await a_tenant(pool)):
+        await accept(pool, elsewhere.submission())
+    command = await desk.cancel_all(symbol="aapl", api_key_id=UUID(tenant.principal.id))
+    assert set((await desk.shown(command))[1]) == {ours}
+    assert (await desk.cancel_all(symbol="AAPL")).orders == 2
+    assert (await desk.cancel_all(api_key_id=UUID(other.id))).orders == 1
+    assert (await desk.cancel_all()).orders == 3
+    with pytest.raises(Problem, match="no such API key"):
+        await desk.cancel_all(api_key_id=UUID(int=7))
+    for _ in range(2):
+        await desk.sweep()
+    assert {cancel["account_id"] for cancel in await desk.cancels()} == {tenant.account.id}
+
+
+async def test_a_key_for_its_own_orders_cancels_only_these_and_closes_no_position(desk: Desk, pool: Pool) -> None:
+    tenant = desk.harness.tenant
+    await desk.harness.accept()
+    key, _ = await a_key(pool, tenant.account.organization_id, Environment.PAPER)
+    own = replace(key, own_orders_only=True)
+    (accepted,) = await accept(pool, replace(tenant, principal=own).submission())
+    command = await desk.cancel_all(caller=own)
+    assert set((await desk.shown(command))[1]) == {accepted.intent_id}
+    for refused in (
+        {"api_key_id": UUID(tenant.principal.id)},
+        {"command_type": DeskCommandType.CLOSE_POSITION, "symbol": "AAPL"},
+    ):
+        with pytest.raises(Problem, match="own_orders_only"):
+            await desk.submit(caller=own, **refused)
+
+
+async def test_a_repeat_under_the_same_key_is_the_same_command(desk: Desk) -> None:
+    await desk.harness.accept()
+    (first, is_replay), (second, was_recorded) = [await desk.submit(key="k") for _ in range(2)]
+    assert (is_replay, was_recorded, second.id) == (False, True, first.id)
+    with pytest.raises(Problem, match="used for another command"):
+        await desk.submit(key="k", symbol="AAPL")
+    assert await desk.harness.pool.fetchval("select count(*) from desk_commands") == 1
+
+
+async def test_an_order_that_fills_meanwhile_is_shown_as_filled(desk: Desk) -> None:
+    working, name = await desk.harness.working()
+    command = await desk.cancel_all()
+    await desk.sweep()
+    await desk.harness.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=name))
+    await desk.sweep()
+    found, outcomes = await desk.shown(command)
+    assert (found.status, outcomes) == (DeskStatus.COMPLETED, {working: "FILLED"})
+
+
+async def test_a_refused_cancel_is_shown_and_repeated_with_back_off(desk: Desk) -> None:
+    working, _ = await desk.harness.working()
+    command = await desk.cancel_all()
+    for number in range(1, 4):
+        await desk.sweep()
+        assert len(await desk.cancels()) == number
+        desk.harness.broker.script.append(Refused("TOO_LATE", "no"))
+        await desk.harness.work()
+        await desk.sweep()
+        assert len(await desk.cancels()) == number
+        found, outcomes = await desk.shown(command)
+        assert (found.status, outcomes) == (DeskStatus.WORKING, {working: "CANCEL_FAILED"})
+        await desk.age_cancels(2 ** (number - 1) + 0.5)
+    await desk.sweep()
+    await desk.harness.work()
+    await desk.ended(working)
+    await desk.sweep()
+    found, outcomes = await desk.shown(command)
+    assert (found.status, outcomes) == (DeskStatus.COMPLETED, {working: "CANCELED"})
+
+
+async def test_sweeps_at_the_same_time_cancel_each_order_once(desk: Desk) -> None:
+    for _ in range(3):
+        await desk.harness.accept()
+    await desk.cancel_all()
+    await asyncio.gather(*(desk.sweep() for _ in range(4)))
+    assert len(await desk.cancels()) == 3
+
+
+async def test_without_orders_and_without_a_position_nothing_is_done(desk: Desk) -> None:
+    await desk.holds("0")
+    commands = await desk.cancel_all(), await desk.close()
+    await desk.sweep()
+    for command in commands:
+        found, outcomes = await desk.shown(command)
+        assert (found.status, found.closing, outcomes) == (DeskStatus.COMPLETED, None, {})
+
+
+async def test_sweeps_at_the_same_time_place_one_closing_order(desk: Desk) -> None:
+    await desk.holds("10")
+    await desk.close()
+    await asyncio.gather(*(desk.sweep() for _ in range(4)))
+    assert await desk.harness.pool.fetchval("select count(*) from intent_actions") == 1
+
+
+async def test_an_unknown_position_is_not_closed_and_after_a_time_the_command_has_failed(desk: Desk) -> None:
+    command = await desk.close()
+    await desk.sweep()
+    found, _ = await desk.shown(command)
+    assert (found.status, found.reason) == (DeskStatus.WORKING, "POSITION_UNKNOWN")
+    await desk.age_commands(PLACE_WITHIN.total_seconds() + 1)
+    await desk.sweep()
+    found, _ = await desk.shown(command)
+    assert (found.status, found.reason) == (DeskStatus.FAILED, "POSITION_UNKNOWN")
+
+
+async def test_an_order_in_doubt_stops_the_closing_for_good_after_a_time(desk: Desk) -> None:
+    await desk.holds("10")
+    desk.harness.broker.script.append(Unknown("timeout"))
+    unknown = await desk.harness.accept(a_limit_create())
+    await desk.harness.work()
+    command = await desk.close()
+    await desk.sweep()
+    found, outcomes = await desk.shown(command)
+    assert (found.status, found.reason) == (DeskStatus.IN_DOUBT, "ORDER_IN_DOUBT")
+    assert outcomes == {unknown: "UNKNOWN"}
+    await desk.age_commands(PLACE_WITHIN.total_seconds() + 1)
+    await desk.sweep()
+    await desk.ended(unknown)
+    await desk.sweep()
+    found, _ = await desk.shown(command)
+    assert (found.status, found.reason, found.closing) == (DeskStatus.FAILED, "ORDER_IN_DOUBT", None)
+
+
+async def test_an_order_of_the_symbol_that_came_later_is_left_alone_and_delays_the_closing(desk: Desk) -> None:
+    await desk.holds("10")
+    command = await desk.close()
+    later = await desk.harness.accept(a_limit_create())
+    await desk.sweep()
+    found, outcomes = await desk.shown(command)
+    assert (found.reason, outcomes) == ("OTHER_ORDERS_OPEN", {})
+    assert (await desk.harness.order(later))["pending"] == "NEW"
+
+
+@pytest.mark.parametrize(("state", "reason"), [("HALTED", "ORDER_REFUSED"), ("REDUCE_ONLY", None)])
+async def test_a_halt_refuses_the_closing_order_and_reduce_only_allows_it(
+    desk: Desk, state: str, reason: str | None
+) -> None:
+    await desk.holds("10")
+    command = await desk.close()
+    await Switchboard(desk.harness).halt(Scope.ACCOUNT, state)
+    for _ in range(2):
+        await desk.sweep()
+    found, _ = await desk.shown(command)
+    assert found.reason == reason
+    assert (found.closing is None) == (reason is not None)
+    receipts = await desk.harness.pool.fetch("select receipt_id, verdict from receipts")
+    assert [row["verdict"] for row in receipts] == ["REFUSED" if reason else "PASSED"]
+    if reason:
+        assert (found.status, found.receipt_id) == (DeskStatus.FAILED, receipts[0]["receipt_id"])
+
+
+async def test_a_halted_key_does_not_close_a_position(desk: Desk) -> None:
+    await desk.holds("10")
+    command = await desk.close()
+    await Switchboard(desk.harness).halt(Scope.KEY)
+    await desk.sweep()
+    assert (await desk.shown(command))[0].reason == "ORDER_REFUSED"
+
+
+async def test_a_position_that_changed_before_the_lock_is_closed_by_its_new_size(desk: Desk) -> None:
+    await desk.holds("10")
+    command = await desk.close()
+    now = await desk.harness.pool.fetchval("select clock_timestamp()")
+    await desk.sweep(seen=HeldPosition(quantity=Decimal(25), open_orders=0, now=now))
+    assert (await desk.shown(command))[0].closing is None
+    await desk.sweep()
+    found, _ = await desk.shown(command)
+    assert found.closing is not None
+    order = await desk.harness.order(found.closing.intent_id)
+    assert (order["order_side"], order["quantity"]) == (OrderSide.SELL, Decimal(10))
+
+
+async def test_a_closing_order_that_ends_unfilled_has_not_closed_the_position(desk: Desk) -> None:
+    await desk.holds("10")
+    command = await desk.close()
+    await desk.sweep()
+    await desk.harness.work()
+    found, _ = await desk.shown(command)
+    assert found.closing is not None
+    await desk.ended(found.closing.intent_id)
+    await desk.sweep()
+    found, _ = await desk.shown(command)
+    assert (found.status, found.reason, found.detail) == (
+        DeskStatus.FAILED,
+        "ORDER_ENDED",
+        "the closing order ended as CANCELED",
+    )

@@ -33,7 +33,7 @@ from openbell_server.adapters.postgres.execution.sign_ins import PostgresSession
 from openbell_server.adapters.postgres.execution.slot_leases import PostgresLeaseStore
 from openbell_server.adapters.postgres.execution.sweeps import PostgresSweepStore
 from openbell_server.adapters.postgres.execution.ticks import PostgresTickStore, open_tick_pool
-from openbell_server.adapters.postgres.money.books import PostgresBookStore
+from openbell_server.adapters.postgres.money.books import ExecutorBookStore
 from openbell_server.adapters.postgres.recovery import PostgresRecoveryStore
 from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.application.execution.account_dispatcher import SWEEP_SECONDS, AccountDispatcher, Bulkhead
@@ -157,7 +157,7 @@ def _start_background(
         asyncio.ensure_future(_renew_leases(slots, PostgresRecoveryStore(pool, executor_pool=role_pool), feeds)),
         asyncio.ensure_future(consume_work(hints, _on_work(hints, parts.dispatcher))),
         asyncio.ensure_future(refresh_markets(markets)),
-        asyncio.ensure_future(save_books(PostgresBookStore(pool, executor_pool=role_pool), slots)),
+        asyncio.ensure_future(save_books(ExecutorBookStore(pool, executor_pool=role_pool), slots)),
         asyncio.ensure_future(refresh_balances(balances)),
         asyncio.ensure_future(measure_losses(loss_measurement(pool, role_pool, hints), slots)),
         *(asyncio.ensure_future(_follow(broker, session_store)) for broker in parts.brokers.values()),

@@ -18,9 +18,9 @@ from openbell_server.adapters.postgres.controls.rule_books import ExecutorRuleBo
 from openbell_server.adapters.postgres.desk.desk_work import PostgresDeskWorkStore
 from openbell_server.adapters.postgres.intents.accept_with_counts import ExecutorCountedAcceptStore
 from openbell_server.adapters.postgres.intents.intents import PostgresIntentStore
-from openbell_server.adapters.postgres.money.books import PostgresBookStore
+from openbell_server.adapters.postgres.money.books import ExecutorBookStore
 from openbell_server.adapters.postgres.money.losses import PostgresLossStore
-from openbell_server.adapters.postgres.money.marks import PostgresMarks
+from openbell_server.adapters.postgres.money.marks import ExecutorMarks
 from openbell_server.application.controls.cancel_by_control import CancelByControl
 from openbell_server.application.controls.cancel_resting_orders import CancelRestingOrders
 from openbell_server.application.controls.check_command import CheckCommand
@@ -92,8 +92,8 @@ def loss_measurement(pool: Pool, role_pool: Pool, hints: JetStreamConnection) ->
         PostgresLossStore(pool, executor_pool=role_pool),
         PostgresOrganizationStore(pool),
         ExecutorRuleBookStore(pool, RuleBooks(spelled_at)),
-        PostgresBookStore(pool, executor_pool=role_pool),
-        PostgresMarks(pool),
+        ExecutorBookStore(pool, executor_pool=role_pool),
+        ExecutorMarks(pool),
         PostgresMarketStore(pool, role=Role.EXECUTION),
         hints,
     )
@@ -145,7 +145,7 @@ async def measure_losses(losses: MeasureLosses, slots: SlotLeases) -> None:
         await asyncio.sleep(LOSS_SECONDS)
 
 
-async def save_books(store: PostgresBookStore, slots: SlotLeases) -> None:
+async def save_books(store: ExecutorBookStore, slots: SlotLeases) -> None:
     """Save the books of the executor's accounts until cancelled."""
     save, log = SaveBooks(store, store), structlog.get_logger()
     while True:

@@ -78,12 +78,12 @@ class PlaceClosingOrder:
         request = CommandRequest(command=command, deadline=held.now + SEND_WITHIN)
         case = await self.check.case(account, closing.principal, request)
         if case is None:
-            return Wait(closing.reason)
+            return Wait(closing.facts.waits_for)
         submission = await self._submission(account, closing, command)
         try:
             return await self._place(submission, case, closing)
         except _TryAgain:
-            return Wait(closing.reason)
+            return Wait(closing.facts.waits_for)
 
     async def _place(self, submission: Submission, case: Case, closing: Closing) -> Wait | End:
         """Evaluate and accept under the account's lock, if the order closes exactly what is held there."""

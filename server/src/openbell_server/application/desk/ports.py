@@ -90,8 +90,6 @@ class Closing:
     id: UUID
     symbol: Symbol
     principal: Principal
-    # The reason that is recorded.
-    reason: DeskReason | None
     facts: ClosingFacts
 
 

@@ -48,7 +48,7 @@ class WorkDeskCommands:
             step = await self.place(where, closing)
         if isinstance(step, End):
             await self.store.end(where, closing.id, step)
-        elif step.reason != closing.reason:
+        elif step.reason != closing.facts.waits_for:
             await self.store.wait(where, closing.id, step.reason)
 
 

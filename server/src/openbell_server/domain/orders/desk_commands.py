@@ -48,6 +48,8 @@ class DeskReason(StrEnum):
     OTHER_ORDERS_OPEN = "OTHER_ORDERS_OPEN"
     # The broker's positions were never read, or the database was restored and was not compared with the broker.
     POSITION_UNKNOWN = "POSITION_UNKNOWN"
+    # No executor could place the closing order in time.
+    TOO_LATE = "TOO_LATE"
     # A check refused the closing order: a rule, the broker's capabilities, or a disabled account.
     ORDER_REFUSED = "ORDER_REFUSED"
     # The closing order ended before it was filled.
@@ -155,6 +157,8 @@ class ClosingFacts:
     open_orders: int
     unknown_orders: int
     closing: ClosingOrder | None
+    # The reason recorded so far why no closing order was placed.
+    waits_for: DeskReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +192,7 @@ def next_step(facts: ClosingFacts) -> Wait | End | Place:
     if facts.open_orders:
         return not_yet(DeskReason.ORDER_IN_DOUBT if facts.unknown_orders else DeskReason.ORDERS_OPEN, facts.age)
     # A command that waited too long, for example while no executor ran, must not trade late.
-    return End(DeskReason.ORDERS_OPEN, _TOO_LATE) if facts.age > PLACE_WITHIN else Place()
+    return End(facts.waits_for or DeskReason.TOO_LATE, _TOO_LATE) if facts.age > PLACE_WITHIN else Place()
 
 
 _TOO_LATE: Final = f"not possible within {PLACE_WITHIN.seconds // 60} minutes; no order was placed"

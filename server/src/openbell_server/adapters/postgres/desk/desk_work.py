@@ -112,12 +112,12 @@ def _closing(account: BrokerAccount, row: asyncpg.Record) -> Closing:
             environment=None,
             permissions=frozenset(),
         ),
-        reason=row["reason"] and DeskReason(row["reason"]),
         facts=ClosingFacts(
             age=row["age"],
             open_orders=row["open_orders"],
             unknown_orders=row["unknown_orders"],
             closing=closing_order(row["intent_id"], row["close_reason"], row["certainty"]),
+            waits_for=row["reason"] and DeskReason(row["reason"]),
         ),
     )
 

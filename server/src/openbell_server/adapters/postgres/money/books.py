@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import asyncpg
 import msgspec
@@ -217,3 +217,10 @@ def _text(number: Decimal) -> str:
 
 def _json(rows: list[dict[str, Any]]) -> str:
     return msgspec.json.encode(rows).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorBookStore(PostgresBookStore):
+    """For executors, whose login has another role."""
+
+    role: ClassVar[Role] = Role.EXECUTION

@@ -3,8 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import ClassVar
 
-from openbell_server.adapters.postgres.connection import PostgresStore, transaction
+from openbell_server.adapters.postgres.connection import PostgresStore, Role, transaction
 from openbell_server.adapters.postgres.market_rows import read_instruments, read_prices, want_symbols
 from openbell_server.application.money.ports import Mark
 from openbell_server.domain.access.accounts import TradingAccount
@@ -33,3 +34,10 @@ class PostgresMarks(PostgresStore):
                 as_of=None if price is None else price.as_of,
             )
         return marks
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorMarks(PostgresMarks):
+    """For executors, whose login has another role."""
+
+    role: ClassVar[Role] = Role.EXECUTION
