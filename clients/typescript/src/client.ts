@@ -14,7 +14,7 @@ import {
 import { type EventOptions, follow, type StreamEvent } from "./events.js";
 import { type Connection, Exchange, RETRIED_STATUSES, sleep, TimeLimit } from "./exchange.js";
 import { market, type Quantity, type Spec } from "./orders.js";
-import { intentOf, listOf, PATHS } from "./paths.js";
+import { deskCommandOf, intentOf, listOf, PATHS } from "./paths.js";
 import type { components, paths } from "./schema.js";
 
 export type Schemas = components["schemas"];
@@ -28,6 +28,17 @@ export interface SubmitOptions {
   idempotencyKey?: string;
   client_reference_id?: string;
   signal?: AbortSignal;
+}
+
+export type DeskCommand = Schemas["DeskCommand"];
+/** The desk command that was recorded; `replayed` if an earlier request with the same key had recorded it. */
+export type SubmittedDeskCommand = DeskCommand & { replayed: boolean };
+/** Options of desk commands. */
+export type DeskOptions = Pick<SubmitOptions, "idempotencyKey" | "signal">;
+export interface CancelAllOptions extends DeskOptions {
+  symbol?: string;
+  /** Only orders that this API key created. */
+  api_key_id?: string;
 }
 
 export interface ReplaceOptions extends SubmitOptions {
@@ -72,6 +83,13 @@ interface Answered<Data> {
   data?: Data;
   error?: unknown;
   response: Response;
+}
+
+/** What every request that records something has. */
+interface RecordInit {
+  params: { path: { account_id: string }; header: { "Idempotency-Key": string } };
+  fetch: (request: Request) => Promise<Response>;
+  signal?: AbortSignal;
 }
 
 // An execution in one of these states does not change any more.
@@ -146,6 +164,43 @@ export class Client {
   /** Submit a CANCEL of an intent's order. */
   cancelIntent(accountId: string, intentId: string, options: SubmitOptions = {}): Promise<Submitted> {
     return this.#submit(accountId, { type: "CANCEL", payload: { ref_intent_id: intentId } }, options);
+  }
+
+  /**
+   * Cancel every open order of the account, or of a symbol, or those that an API key created, as one command.
+   *
+   * Returns when the command is recorded, not when the orders are cancelled: read it with `deskCommand`.
+   */
+  cancelAll(accountId: string, options: CancelAllOptions = {}): Promise<SubmittedDeskCommand> {
+    const { idempotencyKey, signal, ...scope } = options;
+    return this.#submitDesk(accountId, { type: "CANCEL_ALL", ...scope }, { idempotencyKey, signal });
+  }
+
+  /** Cancel the open orders of a symbol, then place one market order for the position that is left. */
+  closePosition(accountId: string, symbol: string, options: DeskOptions = {}): Promise<SubmittedDeskCommand> {
+    return this.#submitDesk(accountId, { type: "CLOSE_POSITION", symbol }, options);
+  }
+
+  /** Read a desk command, with its orders per outcome. */
+  deskCommand(accountId: string, deskCommandId: string, { signal }: CallOptions = {}): Promise<DeskCommand> {
+    return this.take(this.api.GET(PATHS.deskCommand, { params: deskCommandOf(accountId, deskCommandId), signal }));
+  }
+
+  /** List the desk commands of the account, the newest first. */
+  deskCommands(accountId: string, options: CallOptions = {}): AsyncGenerator<DeskCommand, void, undefined> {
+    return this.#list(options, (query, init) =>
+      this.api.GET(PATHS.deskCommands, { params: listOf(accountId, query), ...init }),
+    );
+  }
+
+  /** List every order of a desk command with its outcome. */
+  deskOrders(
+    accountId: string,
+    deskCommandId: string,
+    options: CallOptions = {},
+  ): AsyncGenerator<Schemas["DeskOrder"], void, undefined> {
+    const { path } = deskCommandOf(accountId, deskCommandId);
+    return this.#list(options, (query, init) => this.api.GET(PATHS.deskOrders, { params: { path, query }, ...init }));
   }
 
   /** Read the latest action of an intent, with its execution. */
@@ -325,8 +380,29 @@ export class Client {
     );
   }
 
-  async #submit(accountId: string, command: Schemas["Submit"]["command"], options: CreateOptions): Promise<Submitted> {
-    const { idempotencyKey = newKey(), signal, ...others } = options;
+  #submit(accountId: string, command: Schemas["Submit"]["command"], options: CreateOptions): Promise<Submitted> {
+    const { idempotencyKey, signal, ...others } = options;
+    return this.#record(idempotencyKey, signal, accountId, (init) =>
+      this.api.POST(PATHS.intents, { ...init, body: { command, ...others } }),
+    );
+  }
+
+  #submitDesk(
+    accountId: string,
+    body: Schemas["SubmitDeskCommand"],
+    { idempotencyKey, signal }: DeskOptions,
+  ): Promise<SubmittedDeskCommand> {
+    return this.#record(idempotencyKey, signal, accountId, (init) =>
+      this.api.POST(PATHS.deskCommands, { ...init, body }),
+    );
+  }
+
+  async #record<Data>(
+    idempotencyKey: string = newKey(),
+    signal: AbortSignal | undefined,
+    account_id: string,
+    post: (init: RecordInit) => Promise<Answered<Data>>,
+  ): Promise<Data & { replayed: boolean }> {
     if (!/^[!-~]{1,255}$/.test(idempotencyKey)) {
       throw new NotConfigured(
         "idempotencyKey must be 1 to 255 visible ASCII characters without spaces.",
@@ -334,15 +410,11 @@ export class Client {
       );
     }
     signal?.throwIfAborted();
-    const answer = this.api.POST(PATHS.intents, {
-      params: { path: { account_id: accountId }, header: { "Idempotency-Key": idempotencyKey } },
-      body: { command, ...others },
-      fetch: this.#exchange.submit,
-      signal,
-    });
+    const params = { path: { account_id }, header: { "Idempotency-Key": idempotencyKey } };
+    const answer = post({ params, fetch: this.#exchange.submit, signal });
     try {
-      const action = await this.take(answer);
-      return { ...action, replayed: (await answer).response.headers.get("idempotency-replayed") === "true" };
+      const recorded = await this.take(answer);
+      return { ...recorded, replayed: (await answer).response.headers.get("idempotency-replayed") === "true" };
     } catch (error) {
       if (error instanceof UnexpectedReply) throw new OutcomeUnknown(error.detail, idempotencyKey, error);
       throw error;

@@ -7,6 +7,9 @@ export const PATHS = {
   intents: "/v1/accounts/{account_id}/intents",
   intent: "/v1/accounts/{account_id}/intents/{intent_id}",
   actions: "/v1/accounts/{account_id}/intents/{intent_id}/actions",
+  deskCommands: "/v1/accounts/{account_id}/desk-commands",
+  deskCommand: "/v1/accounts/{account_id}/desk-commands/{desk_command_id}",
+  deskOrders: "/v1/accounts/{account_id}/desk-commands/{desk_command_id}/orders",
   orders: "/v1/orders",
   externalOrders: "/v1/accounts/{account_id}/external-orders",
   executions: "/v1/executions",
@@ -21,3 +24,8 @@ export const listOf = <Query>(account_id: string, query: Query) => ({ path: { ac
 
 /** The parameters of one intent of an account. */
 export const intentOf = (account_id: string, intent_id: string) => ({ path: { account_id, intent_id } });
+
+/** The parameters of one desk command of an account. */
+export const deskCommandOf = (account_id: string, desk_command_id: string) => ({
+  path: { account_id, desk_command_id },
+});

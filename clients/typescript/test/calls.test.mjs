@@ -105,6 +105,22 @@ describe("calls", { concurrency: true, timeout: 60_000 }, () => {
     assert.equal(keys.at(-1), "mine");
   });
 
+  test("desk commands have the body of the API, and a key", async (each) => {
+    const server = await serve(each, recorded);
+    const client = new Client({ baseUrl: server.url, apiKey: KEY });
+    await client.cancelAll(ACCOUNT, { symbol: "AAPL", idempotencyKey: "mine" });
+    await client.closePosition(ACCOUNT, "AAPL");
+    assert.deepEqual(
+      server.requests.map(({ body }) => body),
+      [
+        { type: "CANCEL_ALL", symbol: "AAPL" },
+        { type: "CLOSE_POSITION", symbol: "AAPL" },
+      ],
+    );
+    assert.equal(server.requests[0].headers["idempotency-key"], "mine");
+    assert.match(server.requests[1].headers["idempotency-key"], /^[0-9a-f]{32}$/);
+  });
+
   test("commands have the body of the API", async (each) => {
     const server = await serve(each, recorded);
     const client = new Client({ baseUrl: server.url, apiKey: KEY });

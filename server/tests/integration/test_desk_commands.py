@@ -37,7 +37,7 @@ async def test_every_open_order_is_cancelled_whatever_its_state(desk: Desk) -> N
     later = await desk.harness.accept(a_limit_create())
     found, outcomes = await desk.shown(command)
     assert (found.status, found.orders) == (DeskStatus.IN_DOUBT, 3)
-    assert outcomes == {working: "PENDING", unknown: "UNKNOWN", queued: "PENDING"}
+    assert outcomes == {working: "CANCELING", unknown: "UNKNOWN", queued: "CANCELING"}
     await desk.sweep()
     await desk.sweep()
     cancels = await desk.cancels()
@@ -80,7 +80,7 @@ async def test_a_position_is_closed_once_no_order_of_its_symbol_is_open(desk: De
     await desk.harness.report(a_report(ReportStatus.FILLED, [fill], client_order_id=name))
     await desk.sweep()
     found, _ = await desk.shown(command)
-    assert (found.status, found.reason) == (DeskStatus.COMPLETED, None)
+    assert (found.status, found.reason) == (DeskStatus.DONE, None)
 
 
 async def test_a_command_concerns_its_account_symbol_and_key_only(desk: Desk, pool: Pool) -> None:
@@ -135,7 +135,7 @@ async def test_an_order_that_fills_meanwhile_is_shown_as_filled(desk: Desk) -> N
     await desk.harness.report(a_report(ReportStatus.FILLED, [an_execution(1, 10)], client_order_id=name))
     await desk.sweep()
     found, outcomes = await desk.shown(command)
-    assert (found.status, outcomes) == (DeskStatus.COMPLETED, {working: "FILLED"})
+    assert (found.status, outcomes) == (DeskStatus.DONE, {working: "FILLED"})
 
 
 async def test_a_refused_cancel_is_shown_and_repeated_with_back_off(desk: Desk) -> None:
@@ -156,7 +156,7 @@ async def test_a_refused_cancel_is_shown_and_repeated_with_back_off(desk: Desk) 
     await desk.ended(working)
     await desk.sweep()
     found, outcomes = await desk.shown(command)
-    assert (found.status, outcomes) == (DeskStatus.COMPLETED, {working: "CANCELED"})
+    assert (found.status, outcomes) == (DeskStatus.DONE, {working: "CANCELED"})
 
 
 async def test_sweeps_at_the_same_time_cancel_each_order_once(desk: Desk) -> None:
@@ -173,7 +173,7 @@ async def test_without_orders_and_without_a_position_nothing_is_done(desk: Desk)
     await desk.sweep()
     for command in commands:
         found, outcomes = await desk.shown(command)
-        assert (found.status, found.closing, outcomes) == (DeskStatus.COMPLETED, None, {})
+        assert (found.status, found.closing, outcomes) == (DeskStatus.DONE, None, {})
 
 
 async def test_sweeps_at_the_same_time_place_one_closing_order(desk: Desk) -> None:

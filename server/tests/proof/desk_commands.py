@@ -153,7 +153,7 @@ def _twice(stage: Stage) -> Start:
     """The same command under the same key, which is one command."""
 
     async def start() -> DeskCommand:
-        (key,) = await stage.owner.fetchrow(
+        key = await stage.owner.fetchval(
             "select principal_id from openbell.intent_actions where account_id = $1 and seq = 1"
             " order by action_no limit 1",
             UUID(stage.account_id),
@@ -191,8 +191,8 @@ async def _has_open_command(stage: Stage) -> bool:
 
 async def _wait(figures: Figures, stage: Stage, command: DeskCommand, size: Size, name: str) -> DeskCommand:
     ended = await stage.caller.wait_for_desk_command(command.id, size.seconds)
-    figures.exactly(f"{name}: ended as completed", int(ended.status == "COMPLETED"), 1)
-    if ended.status != "COMPLETED":
+    figures.exactly(f"{name}: ended as done", int(ended.status == "DONE"), 1)
+    if ended.status != "DONE":
         print(ended.to_json(), flush=True)
     return ended
 

@@ -11,11 +11,11 @@ from openbell.models import Record
 from openbell.requests import Request, change, without_none
 
 # The command has ended in these states.
-ENDED: Final = ("COMPLETED", "FAILED")
+ENDED: Final = ("DONE", "FAILED")
 
 
 class DeskCommand(Record, frozen=True, kw_only=True):
-    """A desk command and how far it is: status WORKING, IN_DOUBT, COMPLETED or FAILED."""
+    """A desk command and how far it is: status WORKING, IN_DOUBT, DONE or FAILED."""
 
     id: str
     account_id: str
@@ -46,7 +46,7 @@ class DeskCommand(Record, frozen=True, kw_only=True):
 
 
 class DeskOrder(Record, frozen=True, kw_only=True):
-    """An order of a desk command: PENDING, CANCEL_FAILED, UNKNOWN, OPEN, or how it ended, such as CANCELED."""
+    """An order of a desk command: CANCELING, CANCEL_FAILED, UNKNOWN, OPEN, or how it ended, such as CANCELED."""
 
     intent_id: str
     symbol: str

@@ -139,7 +139,7 @@ async def open_door(pool: Pool, members: Members, *, alpaca_front: bool = False)
 BODIES: dict[str, dict[str, object]] = {
     "submit CREATE": create_body(),
     # Of a symbol without orders: other cells' orders stay.
-    "submit desk command": {"type": "CANCEL_ALL", "symbol": "NONE"},
+    "desk command": {"type": "CANCEL_ALL", "symbol": "NONE"},
     # As it is: a change would let commands of other cells be evaluated again.
     "change account": {"timezone": "UTC"},
     "put credential": {"fields": {"key_id": "made by a test", "secret": "of a test"}},

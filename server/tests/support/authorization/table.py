@@ -79,7 +79,9 @@ def _only(*names: str) -> frozenset[str]:
 _ACCOUNTS, _ACCOUNT = "/v1/accounts", "/v1/accounts/{account_id}"
 _CREDENTIAL = "/v1/accounts/{account_id}/credentials"
 _INTENTS, _CANCEL = "/v1/accounts/{account_id}/intents", "/v1/accounts/{account_id}/orders/cancel"
-_DESK = "/v1/accounts/{account_id}/desk-commands"
+_ANY: frozenset[str] = frozenset()
+_DESK, _MEMBERS = "/v1/accounts/{account_id}/desk-commands", _only(ADMIN, "member")
+_OF_DESK = tuple(f"GET {_DESK}{path}" for path in ("", "/{desk_command_id}", "/{desk_command_id}/orders"))
 _SYMBOL = "/v1/controls/accounts/{account_id}/symbols/{symbol}"
 _EFFECTIVE = "/v1/controls/effective"
 _KEYS = "/v1/api-keys"
@@ -240,23 +242,9 @@ ROWS = (
         user=_only(),
         service=_only(),
     ),
-    Row(
-        name="list brokers",
-        route="GET /v1/brokers",
-        success=200,
-        objects=NO_OBJECT,
-        api_key=_only(),
-        user=_only(),
-        service=_only(),
-    ),
-    Row(
-        name="list calendars",
-        route="GET /v1/calendars",
-        success=200,
-        objects=NO_OBJECT,
-        api_key=_only(),
-        user=_only(),
-        service=_only(),
+    *(
+        Row(name=f"list {all_}", route=route, success=200, objects=NO_OBJECT, api_key=_ANY, user=_ANY, service=_ANY)
+        for all_, route in (("brokers", "GET /v1/brokers"), ("calendars", "GET /v1/calendars"))
     ),
     Row(
         name="list sessions",
@@ -291,18 +279,9 @@ ROWS = (
     _submit("CREATE", ACCOUNTS, opens=True),
     _submit("REPLACE", INTENTS, opens=True),
     _submit("CANCEL", INTENTS, opens=False),
-    Row(name="cancel orders", route=f"POST {_CANCEL}", success=200, objects=ACCOUNTS, user=_only(ADMIN, "member")),
-    Row(
-        name="submit desk command",
-        route=f"POST {_DESK}",
-        success=202,
-        objects=ACCOUNTS,
-        api_key=_only("intent:edit"),
-        user=_only(ADMIN, "member"),
-    ),
-    replace(_read("desk commands", "", ACCOUNTS), route=f"GET {_DESK}"),
-    replace(_read("desk command", "", ACCOUNTS), route=f"GET {_DESK}/{{desk_command_id}}"),
-    replace(_read("orders of desk command", "", ACCOUNTS), route=f"GET {_DESK}/{{desk_command_id}}/orders"),
+    Row(name="cancel orders", route=f"POST {_CANCEL}", success=200, objects=ACCOUNTS, user=_MEMBERS),
+    replace(_submit("", ACCOUNTS, opens=False), name="desk command", route=f"POST {_DESK}", user=_MEMBERS),
+    *(replace(_read("", "", ACCOUNTS), name=f"read {each}", route=each) for each in _OF_DESK),
     _read("list", "", ACCOUNTS),
     _read("stats", "/stats", ACCOUNTS),
     _read("latest", "/{intent_id}", INTENTS),

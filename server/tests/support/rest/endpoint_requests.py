@@ -50,7 +50,7 @@ DESK_COMMAND = {
     "id": "d",
     "account_id": "a",
     "type": "CANCEL_ALL",
-    "status": "COMPLETED",
+    "status": "DONE",
     "orders": 0,
     "external_orders": 0,
     "principal_type": "USER",

@@ -48,7 +48,7 @@ from support.tenancy.outbox_queues import relay_store
 from support.tenancy.statements import Owner
 from support.tenancy.tenant_balances import add_balances, add_books, add_losses, values_of_books
 from support.tenancy.tenant_delivery_queue import values_of_lanes
-from support.tenancy.tenant_desk_commands import add_desk_commands, fresh_desk_command, values_of_desk_commands
+from support.tenancy.tenant_desk_commands import add_desk_commands, values_of_desk_commands
 from support.tenancy.tenant_markets import values_of_markets, with_markets
 from support.tenancy.tenant_rules import promise_heartbeats, values_of_rules
 from support.tenancy.tenant_webhooks import values_of_webhooks, with_webhook
@@ -266,8 +266,7 @@ async def values_of(owner: Owner, neighbour: PopulatedTenant) -> dict[str, Any]:
         "key_ids": [row["key_id"]],
         "of_whom": str(account.id),
         **await values_of_webhooks(owner, neighbour.organization_id),
-        **await values_of_books(owner, account.id),
-        **await values_of_desk_commands(owner, account.id),
+        **(await values_of_books(owner, account.id) | await values_of_desk_commands(owner, account.id)),
     }
 
 
@@ -364,7 +363,6 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "finish_deletion": lambda: {"subject": LEAVING},
     "prune_events_across_organizations": lambda: {"keep_seconds": 7 * 86_400.0},
     "create_api_key": lambda: {"api_key_id": new_id(), "key_id": new_id().hex[-12:]},
-    "add_desk_command": fresh_desk_command,
     "open_account": lambda: {"account_id": new_id()},
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},

@@ -44,7 +44,3 @@ async def values_of_desk_commands(owner: Owner, account_id: AccountId) -> dict[s
         "desk_reason": "ORDERS_OPEN",
         "failed": False,
     }
-
-
-def fresh_desk_command() -> dict[str, Any]:
-    return {"desk_command_id": new_id(), "principal_type": "USER"}

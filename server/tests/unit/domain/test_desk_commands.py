@@ -55,9 +55,9 @@ def facts(
     ("ended", "certainty", "last_cancel", "has_ended", "outcome"),
     [
         *((reason, SURE, ActionState.REFUSED, is_late, str(reason)) for reason in CloseReason for is_late in (0, 1)),
-        (None, SURE, None, False, "PENDING"),
-        (None, SURE, ActionState.QUEUED, False, "PENDING"),
-        (None, SURE, ActionState.ACKED, False, "PENDING"),
+        (None, SURE, None, False, "CANCELING"),
+        (None, SURE, ActionState.QUEUED, False, "CANCELING"),
+        (None, SURE, ActionState.ACKED, False, "CANCELING"),
         *((None, SURE, state, False, "CANCEL_FAILED") for state in ("REFUSED", "FAILED", "SKIPPED", "ABANDONED")),
         (None, UNSURE, None, False, "UNKNOWN"),
         (None, UNSURE, ActionState.REFUSED, True, "UNKNOWN"),
@@ -96,7 +96,7 @@ COMMAND = DeskCommand(
         ({"has_unknown": True}, DeskStatus.IN_DOUBT),
         ({"closing": closing()}, DeskStatus.WORKING),
         ({"closing": closing(certainty=UNSURE)}, DeskStatus.IN_DOUBT),
-        ({"ended_at": NOW}, DeskStatus.COMPLETED),
+        ({"ended_at": NOW}, DeskStatus.DONE),
         ({"ended_at": NOW, "failed": True, "has_unknown": True}, DeskStatus.FAILED),
     ],
 )

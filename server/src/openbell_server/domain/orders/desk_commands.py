@@ -34,7 +34,7 @@ class DeskStatus(StrEnum):
     WORKING = "WORKING"
     # The outcome of at least one of its orders is unknown.
     IN_DOUBT = "IN_DOUBT"
-    COMPLETED = "COMPLETED"
+    DONE = "DONE"
     # Of CLOSE_POSITION: the position was not closed.
     FAILED = "FAILED"
 
@@ -59,7 +59,7 @@ class DeskReason(StrEnum):
 class OrderOutcome(StrEnum):
     """What became of an order of a desk command: while it is open the first four, then how it ended."""
 
-    PENDING = "PENDING"
+    CANCELING = "CANCELING"
     # The last cancel had no effect; the next one follows.
     CANCEL_FAILED = "CANCEL_FAILED"
     UNKNOWN = "UNKNOWN"
@@ -129,7 +129,7 @@ class DeskCommand:
     @property
     def status(self) -> DeskStatus:
         if self.ended_at is not None:
-            return DeskStatus.FAILED if self.failed else DeskStatus.COMPLETED
+            return DeskStatus.FAILED if self.failed else DeskStatus.DONE
         closing = self.closing
         in_doubt = self.has_unknown or (closing is not None and closing.certainty is Certainty.UNKNOWN)
         return DeskStatus.IN_DOUBT if in_doubt else DeskStatus.WORKING
@@ -145,7 +145,7 @@ def outcome_of(
         return OrderOutcome.UNKNOWN
     if has_ended:
         return OrderOutcome.OPEN
-    return OrderOutcome.CANCEL_FAILED if last_cancel in _WITHOUT_EFFECT else OrderOutcome.PENDING
+    return OrderOutcome.CANCEL_FAILED if last_cancel in _WITHOUT_EFFECT else OrderOutcome.CANCELING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from openbell_server.application.access.find_organization import Organization
 from openbell_server.application.controls.ports.rules import ChainHeads, RuleChange, StoredReceipt
+from openbell_server.application.desk.ports import DeskOrder
 from openbell_server.application.intents.ports import ListedExecution, ListedOrder, PositionChange
 from openbell_server.application.intents.read_overview import AccountOverview
 from openbell_server.application.money.read_positions import ValuedPosition
@@ -31,6 +32,7 @@ from openbell_server.domain.controls.symbol_controls import Recorded, TimeContro
 from openbell_server.domain.events.outbox_health import OutboxCount, QueueStanding
 from openbell_server.domain.events.webhooks import DeliveryAttempt, DeliveryQueue, DeliveryQueueCounts, Webhook
 from openbell_server.domain.orders.action_lifecycle import Reason
+from openbell_server.domain.orders.desk_commands import DeskCommand, DeskScope
 from openbell_server.domain.orders.external_orders import ExternalOrder
 from openbell_server.domain.orders.intents import IntentAction
 from openbell_server.transport import rest
@@ -57,6 +59,8 @@ RECORDS: dict[str, type | tuple[type, ...]] = {
     "HaltReportBody": (Halt, Switch, HaltFigures),
     "HaltedAccountBody": Quietness,
     "InFlightBody": InFlight,
+    "DeskCommandBody": (DeskCommand, DeskScope),
+    "DeskOrderBody": DeskOrder,
     "LaneBody": DeliveryQueue,
     "LaneCountsBody": DeliveryQueueCounts,
     "ManualControlBody": Recorded,

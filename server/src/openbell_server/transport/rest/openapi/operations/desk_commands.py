@@ -91,7 +91,7 @@ DESK_OPERATIONS: Final = (
         path=f"{_PATH}/{{desk_command_id}}",
         operation_id="showDeskCommand",
         summary="Show a desk command",
-        description="status is WORKING, IN_DOUBT while the outcome of at least one order is unknown, COMPLETED, or "
+        description="status is WORKING, IN_DOUBT while the outcome of at least one order is unknown, DONE, or "
         "FAILED if the position was not closed; reason and detail show why. outcomes counts its orders per outcome.",
         operation=Operation.READ_INTENTS,
         answer_example=_SHOWN,
@@ -101,7 +101,7 @@ DESK_OPERATIONS: Final = (
         operation_id="listDeskOrders",
         summary="List the orders of a desk command",
         description="Every order of the command with its outcome, the oldest first. Of an open order the outcome is "
-        "PENDING, CANCEL_FAILED if the last cancel had no effect (the next one follows), UNKNOWN, or OPEN if the "
+        "CANCELING, CANCEL_FAILED if the last cancel had no effect (the next one follows), UNKNOWN, or OPEN if the "
         "command has ended; of a closed one it is how the order ended, such as CANCELED or FILLED.",
         operation=Operation.READ_INTENTS,
         answer_example=DeskOrderPageBody([_ORDER], None, "AAAAAAAAACpTb3B1YmJsaWNfa2V"),
