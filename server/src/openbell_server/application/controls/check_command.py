@@ -132,7 +132,9 @@ class Case:
                 for rule, _ in self.rules
                 if isinstance(rule.parameters, FreeFunds) and rule.parameters.currency == currency
             ]
-            await counted.reserve(action_id, currency, max(amounts, default=NOTHING))
+            # What only closes a position costs nothing.
+            if cost := max(amounts, default=NOTHING):
+                await counted.reserve(action_id, currency, cost)
 
     def _day_rules(self, now: datetime) -> list[Rule]:
         return [rule for rule, needed in self.rules if Need.DAY_VALUE in needed and rule.is_in_force(now)]

@@ -110,7 +110,7 @@ class PlaceClosingOrder:
             accepted = await counted.accept(submission, case.asked.deadline)
             if accepted.status is not AcceptStatus.ACCEPTED:
                 raise _TryAgain
-            await case.count_value(counted, facts)
+            await case.count_value(counted, facts, submission.action_id)
         self.hints.outbox_has_rows()
         self.hints.events_were_written([account.id])
         self.then(account.id)

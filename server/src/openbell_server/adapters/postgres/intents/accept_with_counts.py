@@ -199,7 +199,7 @@ class PostgresCountedAccept:
         await _queries.add_day_values(self.connection, **self._places(rules), amounts=values)
 
     async def reserve(self, action_id: ActionId, currency: str, amount: Decimal) -> None:
-        await act_as(self.connection, Role.TENANT)
+        await act_as(self.connection, self.role)
         await _queries.reserve_funds(
             self.connection,
             organization_id=self.account.organization_id,

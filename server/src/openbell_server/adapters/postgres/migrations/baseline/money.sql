@@ -135,7 +135,7 @@ create table reserved_funds (
 comment on table reserved_funds is 'What each command may cost that a rule on buying power accepted, until a report of the broker includes it.';
 call protect_tenant_table('reserved_funds');
 grant select on reserved_funds to openbell_reader;
-grant insert, delete on reserved_funds to openbell_tenant;
+grant insert, delete on reserved_funds to openbell_tenant, openbell_execution;
 
 create table wanted_balances (
     organization_id uuid not null,
