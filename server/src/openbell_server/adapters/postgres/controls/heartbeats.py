@@ -56,7 +56,8 @@ class PostgresHeartbeatStore(PostgresStore):
         place, own = place_of(address), is_own(address, principal)
         wanted: dict[str, Any] = {"timeout_seconds": terms.timeout_seconds, "cancel_working": terms.cancel_working}
         # Nearly every call ends here, so it is one statement.
-        row = await self._one(_queries.renew_heartbeat, **place, **wanted, is_own=own)
+        async with transaction(self.pool, self.role, address.organization_id) as connection:
+            row = await _queries.renew_heartbeat(connection, **place, **wanted, is_own=own)
         if row is not None:
             return _heartbeat(address, row)
         # Before the transaction, because a task that holds a connection must not wait for another one.
