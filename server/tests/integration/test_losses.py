@@ -1,6 +1,7 @@
 """What an account lost today is measured from its trades and prices; beyond the limit it may only reduce."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -22,8 +23,9 @@ from openbell_server.domain.events.account_events import EventKind
 from openbell_server.domain.identifiers import client_order_id
 from openbell_server.domain.orders.broker_reports import ReportStatus
 from support.brokers.scripted_broker import Harness
-from support.builders.tenant import a_limit_create, a_report, an_execution
-from support.rest.rest_api import RecordedHints, RestApi, create_body, rest_api
+from support.builders.tenant import a_key, a_limit_create, a_report, an_execution
+from support.identity.bearers import as_user
+from support.rest.rest_api import RecordedHints, RestApi, control_path, create_body, problem, rest_api
 
 
 class Desk:
@@ -45,7 +47,10 @@ class Desk:
     async def limit(self, value: str, scope: Scope = Scope.ACCOUNT, **parameters: str) -> None:
         account = self.harness.tenant.account
         account_id = account.id if scope is Scope.ACCOUNT else None
-        address = Address(organization_id=account.organization_id, scope=scope, account_id=account_id)
+        api_key_id = self.harness.tenant.principal.id if scope is Scope.KEY else None
+        address = Address(
+            organization_id=account.organization_id, scope=scope, account_id=account_id, api_key_id=api_key_id
+        )
         terms = RuleTerms(on_missing=OnMissing.DENY, parameters={"value": value, "currency": "USD", **parameters})
         await PostgresRuleStore(self.pool).save_rule(
             address, "LOSS_MAX", terms, None, self.harness.tenant.principal, None
@@ -190,3 +195,33 @@ async def test_what_was_queued_before_the_limit_was_exceeded_is_skipped_at_the_d
     await desk.priced(price - 2)
     await desk.harness.work()
     assert (await desk.harness.states())[-1] == ("CREATE", "SKIPPED", "LOSS_MAX")
+
+
+async def test_a_limit_of_a_key_stops_that_key_in_the_accounts_that_it_is_limited_to(
+    desk: Desk,
+) -> None:
+    price, tenant = await desk.buys(), desk.harness.tenant
+    await desk.limit("100", Scope.KEY)
+    await desk.priced(price)
+    # A key of every account is not measured.
+    assert await desk.pool.fetchval("select count(*) from loss_marks") == 0
+    await desk.pool.execute("update api_keys set account_ids = $1", [tenant.account.id])
+    await desk.sweep()
+    assert await desk.submits() == []
+    await desk.priced(price - 2)
+    assert await desk.submits() == ["LOSS_MAX"]
+    [breach] = await desk.breaches()
+    assert (breach["scope"], breach["limit"]) == ("KEY", "100")
+    another, text = await a_key(desk.pool, tenant.account.organization_id)
+    answer = await desk.api.submit(replace(tenant, principal=another, key=text), create_body())
+    assert answer.status_code == 202, answer.text
+
+
+async def test_a_limit_of_a_key_of_every_account_is_refused(desk: Desk) -> None:
+    tenant = desk.harness.tenant
+    refused = await desk.api.client.put(
+        control_path("rules/LOSS_MAX", tenant, Scope.KEY),
+        json={"mode": "HARD", "parameters": {"value": "100", "currency": "USD"}, "reason": "test"},
+        headers=as_user(tenant),
+    )
+    assert "account_ids" in str(problem(refused, 422, "invalid_command")["detail"])

@@ -17,6 +17,7 @@ from openbell_server.adapters.postgres.access.credentials import PostgresCredent
 from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
 from openbell_server.adapters.postgres.access.token_callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.access.user_deletions import PostgresUserDeletionStore
+from openbell_server.adapters.postgres.agents.agent_keys import PostgresAgentKeys
 from openbell_server.adapters.postgres.audit_log import PostgresAuditEntries
 from openbell_server.adapters.postgres.connection import (
     BLOCKED,
@@ -65,6 +66,7 @@ from openbell_server.application.access.rate_limits import LimitRates
 from openbell_server.application.access.read_audit_log import ReadAuditLog
 from openbell_server.application.access.reads_at_once import ReadsAtOnce
 from openbell_server.application.access.set_fault_plan import SetFaultPlan
+from openbell_server.application.agents.create_agent_key import CreateAgentKey
 from openbell_server.application.controls.backtest_rules import BacktestRules
 from openbell_server.application.controls.check_command import CheckCommand
 from openbell_server.application.controls.promise_heartbeats import PromiseHeartbeats
@@ -272,19 +274,25 @@ def _alpaca_use(given: RestDependencies, shared: _Stores, submit: SubmitIntent) 
 def _access_routes(given: RestDependencies, shared: _Stores) -> list[ControllerRouterHandler]:
     pool, enter, accounts, hints = given.pool, shared.enter, shared.accounts, given.hints
     credentials = PostgresCredentialStore(pool, shared.ids)
+    manage_keys = ManageApiKeys(shared.key_records, given.cursor_key, os.urandom)
     find = LookUpOrganization(PostgresTokenCallerStore(pool), given.provider_name, given.provider, time.monotonic)
     return [
         broker_route(enter, BROKERS),
         account_routes(enter, ManageAccounts(accounts, shared.account_records, BROKERS, hints, given.cursor_key)),
         fault_plan_routes(enter, SetFaultPlan(accounts, shared.account_records, given.fault_plans)),
         credential_routes(enter, ManageCredentials(accounts, credentials, BROKERS, shared.ids, given.sealer, hints)),
-        api_key_routes(enter, ManageApiKeys(shared.key_records, given.cursor_key, os.urandom)),
+        api_key_routes(enter, manage_keys, _create_agent_key(given, shared)),
         audit_route(enter, ReadAuditLog(PostgresAuditEntries(pool), given.cursor_key)),
         validation_routes(shared.authenticate, given.limit),
         organization_route(enter, find),
         me_route(enter, PostgresRuleStore(pool).standing),
         user_route(enter, DeleteUser(PostgresUserDeletionStore(pool), given.provider_name, given.provider)),
     ]
+
+
+def _create_agent_key(given: RestDependencies, shared: _Stores) -> CreateAgentKey:
+    store = PostgresAgentKeys(given.pool, shared.ids, given.caps["api_keys"])
+    return CreateAgentKey(store, PostgresRuleStore(given.pool).standing, os.urandom)
 
 
 def _intent_routes(

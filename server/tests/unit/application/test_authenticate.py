@@ -23,6 +23,7 @@ KEY = api_keys.ApiKey(
     environment=Environment.PAPER,
     permissions=frozenset(),
     own_orders_only=False,
+    account_ids=None,
     secret_hash=PRESENTED.secret_hash,
     disabled=False,
     revoked_at=None,

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -77,7 +77,11 @@ class Backlog:
         raise AssertionError("nobody asks what stands")
 
     async def list_followed(
-        self, organization_id: OrganizationId, environment: Environment | None, limit: int
+        self,
+        organization_id: OrganizationId,
+        environment: Environment | None,
+        account_ids: Collection[AccountId] | None,
+        limit: int,
     ) -> Followed | None:
         raise AssertionError("nobody follows all")
 

@@ -21,6 +21,7 @@ def a_key(key_id: str) -> ApiKey:
         environment=Environment.PAPER,
         permissions=frozenset(),
         own_orders_only=False,
+        account_ids=None,
         secret_hash=b"",
         disabled=False,
         revoked_at=None,

@@ -287,6 +287,7 @@ KEY = ApiKeyRecord(
     environment=Environment.PAPER,
     permissions=("intent:edit", "intent:read"),
     own_orders_only=False,
+    account_ids=None,
     disabled=False,
     revoked_at=None,
     expires_at=NOW,

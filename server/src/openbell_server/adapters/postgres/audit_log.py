@@ -25,10 +25,15 @@ CHAINED_ENTRIES: Final[str] = _queries.chained_entries_across_organizations.sql
 
 def facts_of(row: asyncpg.Record) -> Facts:
     """The row with times and UUIDs as strings."""
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
-        for name, value in row.items()
-    }
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, UUID) else value
 
 
 async def append(

@@ -121,6 +121,7 @@ class Authenticate:
             environment=key.environment,
             permissions=key.permissions,
             own_orders_only=key.own_orders_only,
+            account_ids=key.account_ids,
         )
 
     async def _by_token(self, token: str, age_seconds_max: float) -> Caller:

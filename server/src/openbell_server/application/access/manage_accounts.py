@@ -9,7 +9,7 @@ from openbell_server.application.paging import Page, bounded, page_of, start_of
 from openbell_server.application.ports.broker import BrokerDefinition
 from openbell_server.application.ports.hints import Hints
 from openbell_server.domain.access.accounts import AccountChange, AccountRecord, NewAccount, known_brokers
-from openbell_server.domain.access.authorization import Operation, require_environment
+from openbell_server.domain.access.authorization import Operation, require_environment, require_listed
 from openbell_server.domain.access.credentials import CredentialStatus
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.errors import InvalidCommand, Problem
@@ -53,13 +53,15 @@ class ManageAccounts:
         scope = f"accounts {caller.organization_id} {caller.environment}"
         after, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
         await require_organization(self.records, caller)
-        found = await self.records.list_after(caller.organization_id, caller.environment, after, rows + 1)
+        visible = caller.environment, caller.account_ids
+        found = await self.records.list_after(caller.organization_id, *visible, after, rows + 1)
         return page_of(self.cursor_key, scope, cursor, rows, found)
 
     async def show(self, caller: Principal, account_id: AccountId) -> AccountRecord:
         record = await self.records.find(caller.organization_id, account_id)
         if record is None:
             raise Problem("not_found", "there is no such account")
+        require_listed(caller, account_id)
         require_environment(caller, record.environment)
         return record
 

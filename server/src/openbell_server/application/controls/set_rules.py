@@ -20,6 +20,7 @@ from openbell_server.domain.access.authorization import (
 from openbell_server.domain.access.principals import Principal
 from openbell_server.domain.controls.catalogue import SETTABLE, checked_parameters
 from openbell_server.domain.controls.findings import Scope
+from openbell_server.domain.controls.kinds.losses import LOSS_MAX
 from openbell_server.domain.controls.rules import SWITCH, Address, Override, RuleTerms, StoredRule, SwitchState
 from openbell_server.domain.errors import InvalidCommand, Problem
 from openbell_server.domain.identifiers import AccountId
@@ -83,6 +84,8 @@ class SetRules:
         wanted = await decode()
         check_reason("reason", wanted.reason)
         checked_parameters(code, place.scope, wanted.terms.parameters)
+        if code == LOSS_MAX.code and place.api_key_id is not None:
+            await self._require_accounts(caller, place.api_key_id)
         saved = await self._save(address, code, wanted.change, wanted.reason, caller, expected)
         assert saved is not None, "a rule that was just set exists"
         return saved
@@ -145,6 +148,8 @@ class SetRules:
             account_id=address.account_id,
             subject=address.subject if address.symbol or address.api_key_id else None,
             environment=caller.environment,
+            account_ids=caller.account_ids,
+            own_key=caller.id,
         )
 
     async def put_switch(
@@ -188,7 +193,7 @@ class SetRules:
             raise Problem("not_found", "there is no such organization")
         if place.api_key_id is not None:
             key = await self.keys.find(caller.organization_id, place.api_key_id)
-            if key is None:
+            if key is None or (caller.account_ids is not None and caller.id != str(place.api_key_id)):
                 raise Problem("not_found", "there is no such API key")
             require_environment(caller, key.environment)
         require_entitlement(operation, standing.entitlements)
@@ -196,6 +201,13 @@ class SetRules:
             raise Problem("organization_disabled", "the organization is disabled")
         api_key_id = None if place.api_key_id is None else str(place.api_key_id)
         return Address(organization_id=caller.organization_id, scope=place.scope, api_key_id=api_key_id)
+
+    async def _require_accounts(self, caller: Principal, api_key_id: UUID) -> None:
+        """Raises Problem for a key of every account: executors measure only losses that a rule limits."""
+        key = await self.keys.find(caller.organization_id, api_key_id)
+        if key is None or key.account_ids is None:
+            why = "LOSS_MAX at the scope KEY needs a key with account_ids, whose losses are measured"
+            raise InvalidCommand("/code", f"cannot be set here: {why}; set it at the accounts instead")
 
     async def _enter_account(
         self, caller: Principal, place: Place, account_id: AccountId, operation: Operation

@@ -1,6 +1,6 @@
 """The accounts' logs in the database, and hints about new events."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -55,6 +55,10 @@ class Wakes(Protocol):
 
 class FollowedAccounts(Protocol):
     async def list_followed(
-        self, organization_id: OrganizationId, environment: Environment | None, limit: int
+        self,
+        organization_id: OrganizationId,
+        environment: Environment | None,
+        account_ids: Collection[AccountId] | None,
+        limit: int,
     ) -> Followed | None:
-        """Accounts of an environment, or of all (None); returns None if there is no such organization."""
+        """Accounts of the environment and the ids (None: of all); returns None if there is no such organization."""

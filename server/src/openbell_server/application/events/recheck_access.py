@@ -134,7 +134,8 @@ class RecheckAccess:
     async def _all_accounts(self, caller: Principal) -> Sequence[AccountId]:
         # Following needs no entitlement, so none is checked here.
         assert RULES[Operation.FOLLOW_EVENTS].entitlement is None
-        found = await self._followed.list_followed(caller.organization_id, caller.environment, ACCOUNTS_MAX + 1)
+        visible = caller.environment, caller.account_ids
+        found = await self._followed.list_followed(caller.organization_id, *visible, ACCOUNTS_MAX + 1)
         if found is None:
             raise Problem("not_found", "there is no such organization")
         _refuse_disabled(found.organization_disabled)

@@ -143,6 +143,8 @@ class OrderSearch:
     beyond: IntentId
     symbols: frozenset[Symbol] | None
     environment: Environment | None
+    # Only of these accounts; None does not filter.
+    account_ids: frozenset[AccountId] | None
     # How many intents are looked at, whether they match or not.
     looked_at_max: int
 

@@ -70,6 +70,7 @@ class ReadOrders:
             beyond=IntentId(UUID(int=beyond)),
             symbols=await self._admit(caller, wanted),
             environment=caller.environment,
+            account_ids=caller.account_ids,
             looked_at_max=NUMBERS_MAX if wanted.intent_id is None else 1,
         )
         found = await self.lists.list_orders(caller.organization_id, search, rows + 1)
@@ -106,6 +107,7 @@ class ReadOrders:
             for each in looked_at
             if (symbols is None or each.symbol in symbols)
             and environment in (None, each.environment)
+            and (caller.account_ids is None or each.account_id in caller.account_ids)
             and wanted.account_id in (None, each.account_id)
         ][:rows]
         is_full = len(shown) == rows

@@ -1,5 +1,6 @@
 """Read what is going on in every account of an organization."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -34,7 +35,12 @@ class AccountOverview:
 
 class ListOverviews(Protocol):
     async def __call__(
-        self, organization_id: OrganizationId, environment: Environment | None, after: int, limit: int
+        self,
+        organization_id: OrganizationId,
+        environment: Environment | None,
+        account_ids: Collection[AccountId] | None,
+        after: int,
+        limit: int,
     ) -> list[tuple[int, AccountOverview]]:
         """Accounts that are not closed with their numbers, in the order of these, beginning after one."""
 
@@ -49,5 +55,6 @@ class ReadOverview:
         scope = f"overview {caller.organization_id} {caller.environment}"
         after, rows = start_of(self.cursor_key, scope, cursor), bounded(limit)
         await require_organization(self.records, caller)
-        found = await self.list_after(caller.organization_id, caller.environment, after, rows + 1)
+        visible = caller.environment, caller.account_ids
+        found = await self.list_after(caller.organization_id, *visible, after, rows + 1)
         return page_of(self.cursor_key, scope, cursor, rows, found)

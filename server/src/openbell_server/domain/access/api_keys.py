@@ -9,9 +9,9 @@ from typing import Final
 from uuid import UUID
 
 from openbell_server.domain.access.accounts import Environment
-from openbell_server.domain.access.principals import PERMISSIONS
+from openbell_server.domain.access.principals import ACCOUNT_EDIT, PERMISSIONS, WEBHOOK_EDIT, WEBHOOK_READ
 from openbell_server.domain.errors import InvalidCommand, Problem
-from openbell_server.domain.identifiers import OrganizationId, base62
+from openbell_server.domain.identifiers import AccountId, OrganizationId, base62
 from openbell_server.domain.names import check_name
 
 # Names the installation that a key is for, so that a proxy before several can route by it. There is one.
@@ -19,6 +19,10 @@ CELL: Final = "0"
 ENTROPY_BYTES: Final = 41
 # How the text of every key begins.
 PREFIX: Final = "ob_"
+# Accounts that a key can be limited to, at most.
+ACCOUNT_IDS_MAX: Final = 100
+# What these permit is of every account of the environment.
+_OF_ALL_ACCOUNTS: Final = frozenset({ACCOUNT_EDIT, WEBHOOK_READ, WEBHOOK_EDIT})
 _KEY = re.compile(rf"{PREFIX}(paper|live)_{CELL}_([0-9A-Za-z]{{12}})_([0-9A-Za-z]{{43}})_([0-9A-Za-z]{{6}})", re.ASCII)
 
 
@@ -39,6 +43,7 @@ class ApiKey:
     environment: Environment
     permissions: frozenset[str]
     own_orders_only: bool
+    account_ids: frozenset[AccountId] | None
     secret_hash: bytes = field(repr=False)
     disabled: bool
     revoked_at: datetime | None
@@ -57,6 +62,8 @@ class ApiKeyRecord:
     permissions: tuple[str, ...]
     # Whether it may cancel and replace only orders of intents that it created.
     own_orders_only: bool
+    # The only accounts that it may use; None: all of its environment.
+    account_ids: tuple[AccountId, ...] | None
     disabled: bool
     revoked_at: datetime | None
     expires_at: datetime | None
@@ -72,12 +79,20 @@ class NewApiKey:
     permissions: frozenset[str]
     expires_at: datetime | None
     own_orders_only: bool = False
+    account_ids: frozenset[AccountId] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
         takes = permissions_for(self.environment)
         if not self.permissions or not self.permissions <= takes:
             message = f"must be one or more of {', '.join(sorted(takes))} for a key of {self.environment} accounts"
+            raise InvalidCommand("permissions", message)
+        if self.account_ids is None:
+            return
+        if not 0 < len(self.account_ids) <= ACCOUNT_IDS_MAX:
+            raise InvalidCommand("account_ids", f"must be 1 to {ACCOUNT_IDS_MAX} accounts; leave it out for all")
+        if wider := sorted(self.permissions & _OF_ALL_ACCOUNTS):
+            message = f"must not have {', '.join(wider)}, which no key with account_ids can have"
             raise InvalidCommand("permissions", message)
 
 

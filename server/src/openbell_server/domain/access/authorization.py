@@ -27,7 +27,7 @@ from openbell_server.domain.access.principals import (
     Role,
 )
 from openbell_server.domain.errors import FieldProblem, Problem
-from openbell_server.domain.identifiers import OrganizationId
+from openbell_server.domain.identifiers import AccountId, OrganizationId
 
 
 class Operation(StrEnum):
@@ -221,6 +221,7 @@ def admit(caller: Caller, operation: Operation, organization_header: str | None)
         environment=caller.environment,
         permissions=caller.permissions,
         own_orders_only=caller.own_orders_only,
+        account_ids=caller.account_ids,
     )
 
 
@@ -273,8 +274,15 @@ def require_environment(principal: Principal, environment: Environment) -> None:
         )
 
 
+def require_listed(principal: Principal, account_id: AccountId) -> None:
+    """Raises the Problem of an account that does not exist, for a key that is limited to other accounts."""
+    if principal.account_ids is not None and account_id not in principal.account_ids:
+        raise Problem("not_found", "there is no such account")
+
+
 def admit_to_account(principal: Principal, operation: Operation, account: TradingAccount) -> None:
-    """Raises Problem for a key of the other environment, or without the operation's entitlement."""
+    """Raises Problem for a key of other accounts or another environment, or without the operation's entitlement."""
+    require_listed(principal, account.id)
     environment, rule = account.environment, RULES[operation]
     require_environment(principal, environment)
     if operation is Operation.EDIT_CONTROLS and principal.kind is PrincipalKind.API_KEY:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from openbell_server.domain.access.accounts import Environment
-from openbell_server.domain.identifiers import OrganizationId
+from openbell_server.domain.identifiers import AccountId, OrganizationId
 
 INTENT_EDIT: Final = "intent:edit"
 INTENT_READ: Final = "intent:read"
@@ -67,6 +67,8 @@ class Caller:
     permissions: frozenset[str] = frozenset()
     # Of a key: it may cancel and replace only orders of intents that it created.
     own_orders_only: bool = False
+    # Of a key: the only accounts that it may use; None: all of its environment.
+    account_ids: frozenset[AccountId] | None = None
     role: Role | None = None
 
 
@@ -81,6 +83,7 @@ class Principal:
     environment: Environment | None
     permissions: frozenset[str]
     own_orders_only: bool = False
+    account_ids: frozenset[AccountId] | None = None
 
 
 def operator_principal(name: str, organization_id: OrganizationId) -> Principal:

@@ -11,7 +11,7 @@ from litestar import Request
 from openbell_server.application.access.authenticate import Authenticate, Credential, read_credential
 from openbell_server.application.access.rate_limits import LimitRates
 from openbell_server.application.access.reads_at_once import ReadsAtOnce
-from openbell_server.domain.access.authorization import Operation, admit, require, require_own
+from openbell_server.domain.access.authorization import Operation, admit, require, require_listed, require_own
 from openbell_server.domain.access.principals import Caller, Principal, PrincipalKind
 from openbell_server.domain.errors import FieldProblem, InvalidParameter, Problem
 from openbell_server.domain.identifiers import AccountId
@@ -70,6 +70,7 @@ class Enter:
         caller = await self._authenticated(request)
         try:
             principal = _admitted(request, caller, Operation.SUBMIT_INTENT)
+            require_listed(principal, account_id)
         except Problem:
             # Counted for the caller, not for the account: others must not use up the account's limit.
             await self.limit.read(caller)

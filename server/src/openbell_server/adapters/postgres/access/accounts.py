@@ -104,10 +104,20 @@ class PostgresAccountRecords(PostgresStore):
         return after
 
     async def list_after(
-        self, organization_id: OrganizationId, environment: Environment | None, after: int, limit: int
+        self,
+        organization_id: OrganizationId,
+        environment: Environment | None,
+        account_ids: Collection[AccountId] | None,
+        after: int,
+        limit: int,
     ) -> list[tuple[int, AccountRecord]]:
         rows = await self._rows(
-            _queries.list_account_records, organization_id, environment=environment, after=after, row_limit=limit
+            _queries.list_account_records,
+            organization_id,
+            environment=environment,
+            account_ids=account_ids,
+            after=after,
+            row_limit=limit,
         )
         return [(row["number"], _record(row)) for row in rows]
 

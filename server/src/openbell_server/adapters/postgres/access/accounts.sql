@@ -32,11 +32,11 @@ from moment m;
 select true from accounts where organization_id = :organization_id and closed_at is null
 having count(*) > :accounts_max;
 
--- name: list_account_records(organization_id, environment, after, row_limit)
+-- name: list_account_records(organization_id, environment, account_ids, after, row_limit)
 -- In commit order, because open_account takes the time under a lock.
 select r.* from account_records r
 where r.organization_id = :organization_id and r.environment = coalesce(:environment, r.environment)
-    and r.number > :after
+    and (:account_ids::uuid[] is null or r.account_id = any(:account_ids::uuid[])) and r.number > :after
 order by r.number limit :row_limit;
 
 -- name: find_account_record(organization_id, account_id)^

@@ -37,36 +37,19 @@ class PostgresApiKeyRecords(PostgresStore):
         organization_id = principal.organization_id
         api_key_id, audit_id = await self.ids.new_ids(2)
         async with transaction(self.pool, Role.TENANT, organization_id) as connection:
-            await add_api_key(
-                connection,
-                organization_id,
-                api_key_id,
-                presented,
-                name=new.name,
-                environment=new.environment,
-                permissions=new.permissions,
-                expires_at=new.expires_at,
-                own_orders_only=new.own_orders_only,
-            )
-            # The lock that adding takes is held until the end, so that each count includes all earlier keys.
-            if await _queries.has_more_keys(connection, organization_id=organization_id, keys_max=self.cap.limit):
-                raise self.cap.refusal()
-            row = await _queries.lock_api_key_record(connection, organization_id=organization_id, api_key_id=api_key_id)
-            if row["is_expired"]:
-                raise InvalidCommand("expires_at", "must be later than now")
-            loosening.require_permission(principal, KeyChanged(None, _record(row)))
-            await _audit(connection, principal, audit_id, "keys create", None, row)
-        return _record(row)
+            row = await add_record(connection, principal, api_key_id, presented, new, self.cap)
+            await audit_change(connection, principal, audit_id, "keys create", None, row)
+        return record_of(row)
 
     async def list_after(
         self, organization_id: OrganizationId, after: int, limit: int
     ) -> list[tuple[int, ApiKeyRecord]]:
         rows = await self._rows(_queries.list_api_key_records, organization_id, after=after, row_limit=limit)
-        return [(row["number"], _record(row)) for row in rows]
+        return [(row["number"], record_of(row)) for row in rows]
 
     async def find(self, organization_id: OrganizationId, api_key_id: UUID) -> ApiKeyRecord | None:
         row = await self._one(_queries.find_api_key_record, organization_id, api_key_id=api_key_id)
-        return _record(row) if row else None
+        return record_of(row) if row else None
 
     async def change(self, principal: Principal, api_key_id: UUID, change: KeyChange) -> ApiKeyRecord | None:
         organization_id = principal.organization_id
@@ -77,7 +60,7 @@ class PostgresApiKeyRecords(PostgresStore):
             )
             if before is None:
                 return None
-            change.check(_record(before))
+            change.check(record_of(before))
             after = await _queries.change_api_key_record(
                 connection,
                 organization_id=organization_id,
@@ -87,14 +70,47 @@ class PostgresApiKeyRecords(PostgresStore):
                 own_orders_only=change.own_orders_only,
                 revoked=change.revoked,
             )
-            loosening.require_permission(principal, KeyChanged(_record(before), _record(after)))
-            if _record(after) != _record(before):
+            loosening.require_permission(principal, KeyChanged(record_of(before), record_of(after)))
+            if record_of(after) != record_of(before):
                 operation = "keys revoke" if change.revoked else "keys change"
-                await _audit(connection, principal, audit_id, operation, before, after)
-        return _record(after)
+                await audit_change(connection, principal, audit_id, operation, before, after)
+        return record_of(after)
 
 
-async def _audit(
+async def add_record(
+    connection: Connection, principal: Principal, api_key_id: UUID, presented: PresentedKey, new: NewApiKey, cap: Cap
+) -> asyncpg.Record:
+    """Add a key in the caller's transaction, which audits it; raises Problem if the caller may not."""
+    organization_id = principal.organization_id
+    await add_api_key(
+        connection,
+        organization_id,
+        api_key_id,
+        presented,
+        name=new.name,
+        environment=new.environment,
+        permissions=new.permissions,
+        expires_at=new.expires_at,
+        own_orders_only=new.own_orders_only,
+        account_ids=new.account_ids,
+    )
+    # The lock that adding takes is held until the end, so that each count includes all earlier keys.
+    if await _queries.has_more_keys(connection, organization_id=organization_id, keys_max=cap.limit):
+        raise cap.refusal()
+    if new.account_ids is not None and await _queries.has_other_accounts(
+        connection, organization_id=organization_id, environment=new.environment, account_ids=sorted(new.account_ids)
+    ):
+        raise InvalidCommand("account_ids", f"must be open {new.environment} accounts of the organization")
+    row: asyncpg.Record = await _queries.lock_api_key_record(
+        connection, organization_id=organization_id, api_key_id=api_key_id
+    )
+    if row["is_expired"]:
+        raise InvalidCommand("expires_at", "must be later than now")
+    loosening.require_permission(principal, KeyChanged(None, record_of(row)))
+    return row
+
+
+async def audit_change(
     connection: Connection,
     principal: Principal,
     audit_id: UUID,
@@ -118,7 +134,7 @@ def _facts(row: asyncpg.Record) -> Facts:
     return {name: value for name, value in facts_of(row).items() if name not in {"is_expired", "last_used_at"}}
 
 
-def _record(row: asyncpg.Record) -> ApiKeyRecord:
+def record_of(row: asyncpg.Record) -> ApiKeyRecord:
     return ApiKeyRecord(
         id=row["api_key_id"],
         key_id=row["key_id"],
@@ -126,6 +142,7 @@ def _record(row: asyncpg.Record) -> ApiKeyRecord:
         environment=Environment(row["environment"]),
         permissions=tuple(row["permissions"]),
         own_orders_only=row["own_orders_only"],
+        account_ids=None if row["account_ids"] is None else tuple(row["account_ids"]),
         disabled=row["disabled"],
         revoked_at=row["revoked_at"],
         expires_at=row["expires_at"],

@@ -1,6 +1,6 @@
 -- part: record
-api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at, created_at,
-    (
+api_key_id, key_id, name, environment, permissions, own_orders_only, account_ids, disabled, revoked_at, expires_at,
+    created_at, (
         select u.last_used_at from api_key_uses u
         where u.organization_id = api_keys.organization_id and u.api_key_id = api_keys.api_key_id
     ) as last_used_at
@@ -19,6 +19,16 @@ select true from api_keys
 where organization_id = :organization_id and revoked_at is null
     and (expires_at is null or expires_at > clock_timestamp())
 having count(*) > :keys_max;
+
+-- name: has_other_accounts(organization_id, environment, account_ids)$
+-- A value if one of these is no account of the environment, or is closed.
+select true from unnest(:account_ids::uuid[]) t (account_id)
+where not exists (
+    select 1 from accounts a
+    where a.organization_id = :organization_id and a.account_id = t.account_id and a.environment = :environment
+        and a.closed_at is null
+)
+limit 1;
 
 -- name: find_api_key_record(organization_id, api_key_id)^
 select {record}

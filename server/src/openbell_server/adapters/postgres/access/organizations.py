@@ -47,6 +47,7 @@ async def add_api_key(
     permissions: Iterable[str],
     expires_at: datetime | None = None,
     own_orders_only: bool = False,
+    account_ids: Iterable[AccountId] | None = None,
 ) -> None:
     """Store a key's hash, in the caller's transaction; the key itself is not stored."""
     await _queries.create_api_key(
@@ -60,6 +61,7 @@ async def add_api_key(
         secret_hash=presented.secret_hash,
         expires_at=expires_at,
         own_orders_only=own_orders_only,
+        account_ids=None if account_ids is None else sorted(account_ids),
     )
 
 
@@ -87,6 +89,7 @@ class PostgresOrganizationStore(PostgresStore):
                 environment=Environment(row["environment"]),
                 permissions=frozenset(row["permissions"]),
                 own_orders_only=row["own_orders_only"],
+                account_ids=None if row["account_ids"] is None else frozenset(row["account_ids"]),
                 secret_hash=row["secret_hash"],
                 disabled=row["disabled"],
                 revoked_at=row["revoked_at"],

@@ -2,14 +2,15 @@
 insert into organizations (organization_id, external_id, provider, name, entitlements)
 values (:organization_id, :external_id, :provider, :name, :entitlements);
 
--- name: create_api_key(organization_id, api_key_id, key_id, name, environment, permissions, secret_hash, expires_at, own_orders_only)!
+-- name: create_api_key(organization_id, api_key_id, key_id, name, environment, permissions, secret_hash, expires_at, own_orders_only, account_ids)!
 -- A lock per organization: keys are added one at a time, so created_at is in commit order and paging skips none.
 with turn as materialized (select pg_advisory_xact_lock(hashtextextended(:organization_id::uuid::text, 0)))
 insert into api_keys (
-    organization_id, api_key_id, key_id, name, environment, permissions, secret_hash, expires_at, own_orders_only
+    organization_id, api_key_id, key_id, name, environment, permissions, secret_hash, expires_at, own_orders_only,
+    account_ids
 )
 select :organization_id, :api_key_id::uuid, :key_id, :name, :environment, :permissions::text[], :secret_hash::bytea,
-    :expires_at::timestamptz, :own_orders_only::boolean
+    :expires_at::timestamptz, :own_orders_only::boolean, :account_ids::uuid[]
 from turn;
 
 -- name: create_counters(organization_id, account_id, slot)!
@@ -22,8 +23,8 @@ select organization_id as id, external_id, name, provider, disabled, created_at
 from organizations where organization_id = :organization_id;
 
 -- name: find_keys_across_organizations(key_ids)
-select api_key_id, key_id, organization_id, environment, permissions, own_orders_only, secret_hash, disabled, revoked_at,
-    expires_at, created_at
+select api_key_id, key_id, organization_id, environment, permissions, own_orders_only, account_ids, secret_hash, disabled,
+    revoked_at, expires_at, created_at
 from api_keys where key_id = any(:key_ids::text[]);
 
 -- name: note_key_uses_across_organizations(key_ids)!

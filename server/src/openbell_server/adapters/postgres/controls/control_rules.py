@@ -61,7 +61,7 @@ class PostgresRuleStore(PostgresStore):
                 scope=wanted.scope,
                 account_id=wanted.account_id,
                 of_whom=wanted.subject,
-                environment=wanted.environment,
+                **_visible(wanted),
                 switches=wanted.switches,
                 after_number=after,
                 row_limit=limit,
@@ -117,7 +117,7 @@ class PostgresRuleStore(PostgresStore):
                 scope=wanted.scope,
                 account_id=wanted.account_id,
                 of_whom=wanted.subject,
-                environment=wanted.environment,
+                **_visible(wanted),
                 code=wanted.code,
                 before_no=before,
                 row_limit=limit,
@@ -167,7 +167,7 @@ async def change_rule(
     # With the time from which it is in force.
     await _add_change(connection, before, after)
     # After the doors: an open one may wait to append to this log.
-    await _audit_change(connection, audit_id, before, after)
+    await audit_rule(connection, audit_id, before, after)
     return after
 
 
@@ -186,6 +186,10 @@ def _terms(stored: Mapping[str, Any]) -> RuleTerms:
         on_missing=None if on_missing is None else OnMissing(on_missing),
         parameters=stored["parameters"],
     )
+
+
+def _visible(wanted: RuleFilter) -> dict[str, Any]:
+    return {"environment": wanted.environment, "account_ids": wanted.account_ids, "own_key": wanted.own_key}
 
 
 def place_of(address: Address) -> dict[str, Any]:
@@ -244,6 +248,17 @@ def _step(code: str, before: StoredRule | None, wanted: TermsAfter, principal: P
     )
 
 
+async def set_first_rules(
+    connection: Connection, address: Address, rules: Mapping[str, RuleTerms], reason: str, principal: Principal
+) -> list[StoredRule]:
+    """Set rules of a key that is added in the same transaction, which audits them. No door is open for it."""
+    await _begin(connection, address)
+    saved = [await _save(connection, address, code, (terms, None), reason, principal) for code, terms in rules.items()]
+    for rule in saved:
+        await _add_change(connection, None, rule)
+    return saved
+
+
 async def _save(
     connection: Connection,
     address: Address,
@@ -286,7 +301,7 @@ async def _add_change(connection: Connection, before: StoredRule | None, after: 
     )
 
 
-async def _audit_change(connection: Connection, audit_id: UUID, before: StoredRule | None, after: StoredRule) -> None:
+async def audit_rule(connection: Connection, audit_id: UUID, before: StoredRule | None, after: StoredRule) -> None:
     address = after.address
     operation = "controls rule remove" if _unless_removed(after) is None else "controls rule"
     subject = " ".join(part for part in (address.scope, address.subject, after.code) if part)

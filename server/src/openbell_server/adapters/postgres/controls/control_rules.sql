@@ -36,7 +36,7 @@ select r.code, r.terms, r.version, r.reason, r.created_at, r.updated_at, r.princ
 from control_rules r, clock_timestamp() t (now)
 where r.organization_id = :organization_id and r.scope = :scope and r.subject = :of_whom and r.code = :code;
 
--- name: list_rules(organization_id, scope, account_id, of_whom, environment, switches, after_number, row_limit)
+-- name: list_rules(organization_id, scope, account_id, of_whom, environment, account_ids, own_key, switches, after_number, row_limit)
 -- Values that are null do not filter. A caller of one environment does not see accounts and keys of the other.
 select r.number, r.scope, r.subject, r.of_account, r.code, r.terms, r.version, r.reason, r.created_at, r.updated_at,
     r.principal_type, r.principal_id,
@@ -52,6 +52,9 @@ where r.organization_id = :organization_id and r.number > :after_number
     and (:of_whom::text is null or r.subject = :of_whom)
     and (:switches::boolean is null or (r.code = 'SWITCH') = :switches)
     and (:environment::text is null or coalesce(a.environment, k.environment, :environment) = :environment)
+    and (:account_ids::uuid[] is null or (
+        (r.of_account is null or r.of_account = any(:account_ids::uuid[])) and (r.scope <> 'KEY' or r.subject = :own_key)
+    ))
     and (r.terms is not null or r.override_expires_at > t.now)
 order by r.number limit :row_limit;
 
@@ -85,7 +88,7 @@ values (
     :principal_id, :changed_at
 );
 
--- name: list_changes(organization_id, scope, account_id, of_whom, environment, code, before_no, row_limit)
+-- name: list_changes(organization_id, scope, account_id, of_whom, environment, account_ids, own_key, code, before_no, row_limit)
 -- The newest first. Values that are null do not filter. A caller of one environment does not see accounts and keys of the
 -- other.
 select c.change_no, c.scope, c.subject, r.of_account, c.code, c.version, c.before, c.after, c.reason, c.principal_type,
@@ -102,4 +105,7 @@ where c.organization_id = :organization_id
     and (:of_whom::text is null or c.subject = :of_whom)
     and (:code::text is null or c.code = :code)
     and (:environment::text is null or coalesce(a.environment, k.environment, :environment) = :environment)
+    and (:account_ids::uuid[] is null or (
+        (r.of_account is null or r.of_account = any(:account_ids::uuid[])) and (r.scope <> 'KEY' or r.subject = :own_key)
+    ))
 order by c.change_no desc limit :row_limit;

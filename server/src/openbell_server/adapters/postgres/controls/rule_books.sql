@@ -32,8 +32,19 @@ limit :row_limit;
 union all
 (
     select * from control_rules
-    where organization_id = :organization_id and scope in ('ORGANIZATION', 'KEY')
+    where organization_id = :organization_id and scope = 'ORGANIZATION'
         and (terms is not null or override_terms is not null)
+)
+union all
+(
+    -- Not those of keys that are limited to other accounts.
+    select r.* from control_rules r
+    where r.organization_id = :organization_id and r.scope = 'KEY' and (r.terms is not null or r.override_terms is not null)
+        and (:account_id::uuid is null or not exists (
+            select 1 from api_keys k
+            where k.organization_id = r.organization_id and k.api_key_id::text = r.subject
+                and not :account_id::uuid = any(k.account_ids)
+        ))
 )
 union all
 (

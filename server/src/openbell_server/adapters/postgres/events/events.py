@@ -1,7 +1,7 @@
 """Reads the event logs of accounts, and snapshots of their current state."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -70,9 +70,15 @@ class PostgresEventStore(PostgresStore):
         )
 
     async def list_followed(
-        self, organization_id: OrganizationId, environment: Environment | None, limit: int
+        self,
+        organization_id: OrganizationId,
+        environment: Environment | None,
+        account_ids: Collection[AccountId] | None,
+        limit: int,
     ) -> Followed | None:
-        found = await self._rows(_queries.list_followed, organization_id, environment=environment, row_limit=limit)
+        found = await self._rows(
+            _queries.list_followed, organization_id, environment=environment, account_ids=account_ids, row_limit=limit
+        )
         if not found:
             return None
         return Followed(

@@ -30,12 +30,13 @@ where e.organization_id = :organization_id and e.account_id = :account_id and e.
 order by e.event_no
 limit :row_limit;
 
--- name: list_followed(organization_id, environment, row_limit)
+-- name: list_followed(organization_id, environment, account_ids, row_limit)
 -- No row: the organization does not exist. A row without an account: the organization has no account.
 select a.account_id, o.disabled as organization_disabled
 from organizations o
 left join accounts a
     on a.organization_id = o.organization_id and a.environment = coalesce(:environment::text, a.environment)
+    and (:account_ids::uuid[] is null or a.account_id = any(:account_ids::uuid[]))
 where o.organization_id = :organization_id
 order by a.account_id
 limit :row_limit;

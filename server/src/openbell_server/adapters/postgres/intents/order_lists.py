@@ -46,6 +46,7 @@ class PostgresOrderLists(PostgresStore):
             is_closed=None if wanted.status is ListedStatus.ALL else wanted.status is ListedStatus.CLOSED,
             certainty=wanted.certainty,
             environment=search.environment,
+            account_ids=search.account_ids,
             row_limit=limit,
         )
         return [_order(row) for row in rows]

@@ -22,7 +22,7 @@ cross join lateral (
 where (:of_account::uuid is null or i.account_id = :of_account) and (:environment::text is null or exists (
     select 1 from accounts c
     where c.organization_id = i.organization_id and c.account_id = i.account_id and c.environment = :environment
-))
+)) and (:account_ids::uuid[] is null or i.account_id = any(:account_ids::uuid[]))
 order by i.intent_id {direction}
 limit :row_limit
 
@@ -59,7 +59,7 @@ where p.organization_id = :organization_id and p.account_id = :account_id and p.
 e.organization_id, e.account_id, e.execution_id, e.order_id, e.quantity as reported_quantity,
         e.price as reported_price, e.fee as reported_fee, e.executed_at, e.recorded_at
 
--- name: orders_of_organization(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, row_limit)
+-- name: orders_of_organization(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, account_ids, row_limit)
 -- By the intents' ids, which increase with time. At most looked_at_max intents are read, whether they match or not.
 select o.*, f.*, r.*
 from (
@@ -69,7 +69,7 @@ from (
 ) i
 {matching_orders};
 
--- name: orders_of_account(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, row_limit)
+-- name: orders_of_account(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, account_ids, row_limit)
 select o.*, f.*, r.*
 from (
     select a.organization_id, a.account_id, a.intent_id from intent_actions a
@@ -78,7 +78,7 @@ from (
 ) i
 {matching_orders};
 
--- name: open_orders(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, row_limit)
+-- name: open_orders(organization_id, of_account, beyond, looked_at_max, symbols, order_side, is_closed, certainty, environment, account_ids, row_limit)
 select o.*, f.*, r.*
 from (
     select w.organization_id, w.account_id, w.order_id as intent_id from orders w

@@ -1,5 +1,6 @@
 """Reads what is going on in every account of an organization."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +9,7 @@ from openbell_server.adapters.postgres.connection import PostgresStore
 from openbell_server.application.intents.read_overview import AccountOverview
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.controls.rules import SwitchState
-from openbell_server.domain.identifiers import OrganizationId
+from openbell_server.domain.identifiers import AccountId, OrganizationId
 
 _queries = named_queries.load("overview")
 COUNT_MAX: Final = 1000
@@ -19,10 +20,23 @@ class PostgresOverviews(PostgresStore):
     """Implements ListOverviews."""
 
     async def __call__(
-        self, organization_id: OrganizationId, environment: Environment | None, after: int, limit: int
+        self,
+        organization_id: OrganizationId,
+        environment: Environment | None,
+        account_ids: Collection[AccountId] | None,
+        after: int,
+        limit: int,
     ) -> list[tuple[int, AccountOverview]]:
-        values = {"environment": environment, "after": after, "count_max": COUNT_MAX, "row_limit": limit}
-        rows = await self._rows(_queries.list_overviews, organization_id, None, **values)
+        rows = await self._rows(
+            _queries.list_overviews,
+            organization_id,
+            None,
+            environment=environment,
+            account_ids=account_ids,
+            after=after,
+            count_max=COUNT_MAX,
+            row_limit=limit,
+        )
         return [
             (
                 row["number"],

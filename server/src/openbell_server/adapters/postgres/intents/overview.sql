@@ -1,4 +1,4 @@
--- name: list_overviews(organization_id, environment, after, count_max, row_limit)
+-- name: list_overviews(organization_id, environment, account_ids, after, count_max, row_limit)
 -- By the time at which the account was opened. No count goes beyond count_max, so an account with many rows costs no more.
 select a.account_id, a.name, a.environment, a.disabled, c.halt_code, (extract(epoch from a.created_at) * 1000000)::bigint as number,
     o.open_orders, o.unknown_orders, e.executions_last_minute, q.oldest_queued_at,
@@ -35,5 +35,6 @@ left join lateral (
 ) q on true
 where a.organization_id = :organization_id and a.closed_at is null
     and (:environment::text is null or a.environment = :environment)
+    and (:account_ids::uuid[] is null or a.account_id = any(:account_ids::uuid[]))
     and (extract(epoch from a.created_at) * 1000000)::bigint > :after
 order by a.created_at limit :row_limit;

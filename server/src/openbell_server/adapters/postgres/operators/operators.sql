@@ -15,23 +15,23 @@ where organization_id = :organization_id
 returning organization_id, name, provider, external_id, disabled, internal, entitlements, paper_enforcement, created_at;
 
 -- name: list_api_keys(organization_id, row_limit)
-select organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
-    created_at
+select organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, account_ids, disabled, revoked_at,
+    expires_at, created_at
 from api_keys where organization_id = :organization_id order by created_at, api_key_id limit :row_limit;
 
 -- name: find_organization_of_key_across_organizations(key_id)$
 select organization_id from api_keys where key_id = :key_id;
 
 -- name: lock_api_key(organization_id, key_id)^
-select organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
-    created_at, expires_at <= clock_timestamp() as is_expired
+select organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, account_ids, disabled, revoked_at,
+    expires_at, created_at, expires_at <= clock_timestamp() as is_expired
 from api_keys where organization_id = :organization_id and key_id = :key_id for no key update;
 
 -- name: change_api_key(organization_id, key_id, disabled, revoked)^
 update api_keys
 set disabled = :disabled, revoked_at = case when :revoked then coalesce(revoked_at, clock_timestamp()) else revoked_at end
 where organization_id = :organization_id and key_id = :key_id
-returning organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at,
+returning organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, account_ids, disabled, revoked_at,
     expires_at, created_at;
 
 -- name: find_denied_user_across_organizations(provider, subject)^

@@ -20,9 +20,14 @@ class AccountRecords(Protocol):
     ) -> AccountRecord: ...
 
     async def list_after(
-        self, organization_id: OrganizationId, environment: Environment | None, after: int, limit: int
+        self,
+        organization_id: OrganizationId,
+        environment: Environment | None,
+        account_ids: Collection[AccountId] | None,
+        after: int,
+        limit: int,
     ) -> list[tuple[int, AccountRecord]]:
-        """Accounts with their numbers in commit order, beginning after a number; environment None lists all."""
+        """Accounts with their numbers in commit order, beginning after a number; None does not filter."""
 
     async def find(self, organization_id: OrganizationId, account_id: AccountId) -> AccountRecord | None:
         """None unless the account belongs to the organization."""

@@ -45,6 +45,9 @@ class RuleFilter:
     # The account and a symbol, or the key.
     subject: str | None = None
     environment: Environment | None = None
+    # Of a key that is limited to accounts: rules of these, of no account, and of no other key.
+    account_ids: frozenset[AccountId] | None = None
+    own_key: str | None = None
     # Only for rules; None: rules and switches.
     switches: bool | None = None
     # Only for changes.

@@ -109,8 +109,8 @@ LOSS_MAX: Final = ControlKind(
     counts=True,
     judge=_judge,
     needs=_needs,
-    # The loss is that of an account.
-    scopes=frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.ACCOUNT}),
+    # The loss is that of an account. At KEY it stops commands of the key in an account that has lost that much.
+    scopes=frozenset({Scope.PLATFORM, Scope.ORGANIZATION, Scope.ACCOUNT, Scope.KEY}),
     tightens=by_parameter(
         value=lower,
         currency=incomparable,

@@ -10,11 +10,15 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from openbell_server.application.access.authenticate import Authenticate
 from openbell_server.application.access.manage_api_keys import ManageApiKeys
 from openbell_server.application.access.rate_limits import LimitRates
+from openbell_server.application.agents.create_agent_key import CreateAgentKey
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.api_keys import ApiKeyRecord, KeyChange, NewApiKey
 from openbell_server.domain.access.authorization import Operation, require, require_own
 from openbell_server.domain.access.principals import PERMISSIONS
+from openbell_server.domain.agents.budget import AGENT_PERMISSIONS
 from openbell_server.domain.errors import InvalidCommand, Problem
+from openbell_server.domain.identifiers import AccountId
+from openbell_server.transport.rest.agents.bodies import AccountIds, AgentBody
 from openbell_server.transport.rest.entry import (
     AnyRequest,
     Enter,
@@ -46,22 +50,55 @@ OwnOrdersOnly = Annotated[
 
 
 class NewApiKeyBody(Struct, forbid_unknown_fields=True, frozen=True):
-    """The request to create a key."""
+    """The request to create a key: with environment and permissions, or with the budget of an agent.
+
+    A key of an agent needs expires_at, is for paper accounts unless environment says live, and has fixed permissions.
+    """
 
     name: NameText
-    environment: Environment
-    permissions: Permissions
+    environment: Environment | UnsetType = UNSET
+    permissions: Permissions | UnsetType = UNSET
     expires_at: Moment | None = None
-    own_orders_only: OwnOrdersOnly = False
+    own_orders_only: OwnOrdersOnly | UnsetType = UNSET
+    account_ids: AccountIds | None = None
+    agent: AgentBody | UnsetType = UNSET
 
     def to_new(self) -> NewApiKey:
+        return self._of_agent(self.agent) if self.agent is not UNSET else self._plain()
+
+    def _plain(self) -> NewApiKey:
+        if self.environment is UNSET:
+            raise InvalidCommand("environment", "is required without agent")
+        if self.permissions is UNSET:
+            raise InvalidCommand("permissions", "is required without agent")
         return NewApiKey(
             name=self.name,
             environment=self.environment,
             permissions=frozenset(self.permissions),
             expires_at=in_utc(self.expires_at),
-            own_orders_only=self.own_orders_only,
+            own_orders_only=self.own_orders_only is True,
+            account_ids=_account_ids(self.account_ids),
         )
+
+    def _of_agent(self, agent: AgentBody) -> NewApiKey:
+        if self.permissions is not UNSET:
+            raise InvalidCommand("permissions", "must be left out for an agent, whose permissions are fixed")
+        if self.own_orders_only is False:
+            raise InvalidCommand("own_orders_only", "must be true or left out for an agent")
+        if self.account_ids is not None:
+            raise InvalidCommand("account_ids", "must be left out for an agent, which has its own in agent")
+        return NewApiKey(
+            name=self.name,
+            environment=Environment.PAPER if self.environment is UNSET else self.environment,
+            permissions=AGENT_PERMISSIONS,
+            expires_at=in_utc(self.expires_at),
+            own_orders_only=True,
+            account_ids=_account_ids(agent.account_ids),
+        )
+
+
+def _account_ids(sent: list[UUID] | None) -> frozenset[AccountId] | None:
+    return None if sent is None else frozenset(map(AccountId, sent))
 
 
 class ApiKeyChangeBody(Struct, forbid_unknown_fields=True, frozen=True):
@@ -93,6 +130,8 @@ class ApiKeyBody(Struct, frozen=True):
     own_orders_only: bool
     disabled: bool
     created_at: Moment
+    # Absent: all of its environment.
+    account_ids: AccountIds | UnsetType = UNSET
     expires_at: Moment | UnsetType = UNSET
     revoked_at: Moment | UnsetType = UNSET
     last_used_at: Annotated[Moment, Meta(description="up to a minute earlier than the last use")] | UnsetType = UNSET
@@ -120,13 +159,16 @@ class ValidKeyBody(Struct, frozen=True):
     created_at: Moment
 
 
-def api_key_routes(enter: Enter, manage: ManageApiKeys) -> Router:
+def api_key_routes(enter: Enter, manage: ManageApiKeys, create_agent_key: CreateAgentKey) -> Router:
     @post("/", status_code=201)
     async def create_api_key(request: AnyRequest) -> Response[ApiKeyBody]:
         admin = await enter(request, Operation.MANAGE_KEYS)
         await manage.require_open(admin)
-        new = (await read_body(request, NewApiKeyBody)).to_new()
-        text, record = await manage.create(admin, new)
+        body = await read_body(request, NewApiKeyBody)
+        if body.agent is UNSET:
+            text, record = await manage.create(admin, body.to_new())
+        else:
+            text, record = await create_agent_key(admin, body.to_new(), body.agent.to_budget())
         headers = {"location": f"/v1/api-keys/{record.id}"}
         return Response(_body(admin.organization_id, record, text), headers=headers)
 

@@ -36,6 +36,8 @@ class MeBody(Struct, frozen=True):
     # Of an API key; of a service account its scopes.
     permissions: list[str]
     own_orders_only: bool
+    # Of an API key that is limited to these accounts.
+    account_ids: list[UUID] | UnsetType = UNSET
     # Absent for a user whose organization is not known here, and for a service account, which names one in a header.
     organization: OwnOrganizationBody | UnsetType = UNSET
     # Of a user, at the identity provider.
@@ -53,6 +55,7 @@ def me_route(enter: Enter, find_standing: FindStanding) -> HTTPRouteHandler:
             operations=[operation.name for operation in allowed_operations(caller)],
             permissions=sorted(caller.permissions),
             own_orders_only=caller.own_orders_only,
+            account_ids=UNSET if caller.account_ids is None else sorted(caller.account_ids),
             organization=await organization(caller.organization_id),
             role=caller.role or UNSET,
             environment=caller.environment or UNSET,

@@ -46,6 +46,8 @@ create table api_keys (
     permissions text[] not null,
     -- It may cancel and replace only orders of intents that it created.
     own_orders_only boolean not null default false,
+    -- The only accounts that it may use; null: all of its environment.
+    account_ids uuid[] check (cardinality(account_ids) between 1 and 100),
     secret_hash bytea not null check (octet_length(secret_hash) = 32),
     disabled boolean not null default false,
     revoked_at timestamptz,
@@ -56,14 +58,17 @@ create table api_keys (
 comment on table api_keys is 'API keys: permissions, and a hash of the secret instead of the secret.';
 call protect_tenant_table('api_keys');
 grant select, insert, update (name, own_orders_only, disabled, revoked_at) on api_keys to openbell_tenant;
--- The door looks whether the key was revoked.
-grant select (organization_id, api_key_id, revoked_at) on api_keys to openbell_execution;
+-- The door looks whether the key was revoked, and rule books contain rules of the account's keys only.
+grant select (organization_id, api_key_id, account_ids, revoked_at) on api_keys to openbell_execution;
+-- Executors look which accounts the limits on losses of keys are for.
+grant select (organization_id, api_key_id, account_ids, revoked_at, expires_at) on api_keys to openbell_executor;
+create policy find_work on api_keys for select to openbell_executor using (true);
 grant select on api_keys to openbell_keys;
 create policy find_key on api_keys for select to openbell_keys using (true);
 -- All but the hash of the secret.
 grant select (
-    organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, disabled, revoked_at, expires_at,
-    created_at
+    organization_id, api_key_id, key_id, name, environment, permissions, own_orders_only, account_ids, disabled, revoked_at,
+    expires_at, created_at
 ), insert, update (disabled, revoked_at) on api_keys to openbell_operator;
 create policy find_key_to_change on api_keys for select to openbell_operator using (true);
 create policy operator on api_keys to openbell_operator

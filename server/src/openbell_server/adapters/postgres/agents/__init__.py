@@ -1,0 +1,1 @@
+"""Stores of agents' keys."""

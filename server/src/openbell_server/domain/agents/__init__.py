@@ -1,0 +1,1 @@
+"""Budgets of agents, and what a key can do at worst."""
