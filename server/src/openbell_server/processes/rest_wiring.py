@@ -18,6 +18,7 @@ from openbell_server.adapters.postgres.access.organizations import PostgresOrgan
 from openbell_server.adapters.postgres.access.token_callers import PostgresTokenCallerStore
 from openbell_server.adapters.postgres.access.user_deletions import PostgresUserDeletionStore
 from openbell_server.adapters.postgres.agents.agent_keys import PostgresAgentKeys
+from openbell_server.adapters.postgres.agents.spent import PostgresSpent
 from openbell_server.adapters.postgres.audit_log import PostgresAuditEntries
 from openbell_server.adapters.postgres.connection import (
     BLOCKED,
@@ -67,6 +68,7 @@ from openbell_server.application.access.read_audit_log import ReadAuditLog
 from openbell_server.application.access.reads_at_once import ReadsAtOnce
 from openbell_server.application.access.set_fault_plan import SetFaultPlan
 from openbell_server.application.agents.create_agent_key import CreateAgentKey
+from openbell_server.application.agents.read_worst_case import ReadWorstCase
 from openbell_server.application.controls.backtest_rules import BacktestRules
 from openbell_server.application.controls.check_command import CheckCommand
 from openbell_server.application.controls.promise_heartbeats import PromiseHeartbeats
@@ -115,6 +117,7 @@ from openbell_server.transport.rest.access.fault_plans import fault_plan_routes
 from openbell_server.transport.rest.access.me import me_route
 from openbell_server.transport.rest.access.organizations import organization_route
 from openbell_server.transport.rest.access.users import user_route
+from openbell_server.transport.rest.agents.worst_case import worst_case_route
 from openbell_server.transport.rest.alpaca.entry import alpaca_credential_of
 from openbell_server.transport.rest.alpaca.errors import alpaca_renderer
 from openbell_server.transport.rest.alpaca.routes import AlpacaUse, alpaca_routes
@@ -282,6 +285,7 @@ def _access_routes(given: RestDependencies, shared: _Stores) -> list[ControllerR
         fault_plan_routes(enter, SetFaultPlan(accounts, shared.account_records, given.fault_plans)),
         credential_routes(enter, ManageCredentials(accounts, credentials, BROKERS, shared.ids, given.sealer, hints)),
         api_key_routes(enter, manage_keys, _create_agent_key(given, shared)),
+        worst_case_route(enter, _read_worst_case(given, shared)),
         audit_route(enter, ReadAuditLog(PostgresAuditEntries(pool), given.cursor_key)),
         validation_routes(shared.authenticate, given.limit),
         organization_route(enter, find),
@@ -293,6 +297,17 @@ def _access_routes(given: RestDependencies, shared: _Stores) -> list[ControllerR
 def _create_agent_key(given: RestDependencies, shared: _Stores) -> CreateAgentKey:
     store = PostgresAgentKeys(given.pool, shared.ids, given.caps["api_keys"])
     return CreateAgentKey(store, PostgresRuleStore(given.pool).standing, os.urandom)
+
+
+def _read_worst_case(given: RestDependencies, shared: _Stores) -> ReadWorstCase:
+    return ReadWorstCase(
+        shared.key_records,
+        shared.account_records,
+        shared.accounts,
+        shared.check(given.pool).books,
+        PostgresSpent(given.pool),
+        shared.ids.now,
+    )
 
 
 def _intent_routes(

@@ -5,6 +5,7 @@ from typing import Final
 from openbell_server.transport.rest.health.process_health import HealthBody
 from openbell_server.transport.rest.openapi.operation import Described
 from openbell_server.transport.rest.openapi.operations.accounts import ACCOUNT_OPERATIONS
+from openbell_server.transport.rest.openapi.operations.agents import AGENT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.audit import AUDIT_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.backtest import BACKTEST_OPERATIONS
 from openbell_server.transport.rest.openapi.operations.balances import BALANCE_OPERATIONS
@@ -63,7 +64,7 @@ _BY_TAG: Final[dict[str, tuple[Described, ...]]] = {
         *REFERENCE_OPERATIONS,
     ),
     "Webhooks": WEBHOOK_OPERATIONS,
-    "API keys": KEY_OPERATIONS,
+    "API keys": (*KEY_OPERATIONS, *AGENT_OPERATIONS),
     "Audit log": AUDIT_OPERATIONS,
     "Organizations and users": CALLER_OPERATIONS,
     "Service": (*QUEUE_OPERATIONS, *_HEALTH_OPERATIONS),

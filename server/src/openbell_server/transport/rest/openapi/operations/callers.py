@@ -39,6 +39,15 @@ _KEY: Final = ApiKeyBody(
     disabled=False,
     created_at=_NOON,
 )
+AGENT_EXAMPLE: Final = {
+    "account_ids": ["01981d3c-7a00-7000-8000-000000000002"],
+    "symbols": ["AAPL", "MSFT"],
+    "order_notional": "1000",
+    "day_notional": "5000",
+    "day_loss": "200",
+    "currency": "USD",
+    "orders_per_minute": 10,
+}
 _NOT_STORED: Final = header("The response concerns a secret.", {"const": "no-store"})
 
 KEY_OPERATIONS: Final = (
@@ -47,7 +56,8 @@ KEY_OPERATIONS: Final = (
         path="/v1/api-keys",
         operation_id="createApiKey",
         summary="Create a key",
-        description="Only this response contains the text of the key. A key is for paper or for live accounts.",
+        description="Only this response contains the text of the key. A key is for paper or for live accounts. With "
+        "agent, the limits of its budget become rules of the key in the same transaction.",
         operation=Operation.MANAGE_KEYS,
         status=201,
         body=NewApiKeyBody,
@@ -59,10 +69,11 @@ KEY_OPERATIONS: Final = (
                 "permissions": ["intent:read"],
                 "expires_at": "2036-01-05T12:00:00Z",
             },
+            "for an agent": {"name": "agent", "expires_at": "2036-01-05T12:00:00Z", "agent": AGENT_EXAMPLE},
         },
         answer_example=replace(_KEY, api_key=_KEY_TEXT),
         answer_headers={"Location": location("The path of the key."), "Cache-Control": _NOT_STORED},
-        codes=("organization_disabled", "cap_reached"),
+        codes=("organization_disabled", "cap_reached", "entitlement_required"),
     ),
     Described(
         path="/v1/api-keys",
