@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from openbell.access.accounts import Credential as Credential
     from openbell.access.api_keys import ApiKey as ApiKey
     from openbell.access.api_keys import ValidKey as ValidKey
+    from openbell.access.api_keys import WorstCase as WorstCase
     from openbell.access.audit import AuditEntry as AuditEntry
     from openbell.access.operations import Me as Me
     from openbell.access.operations import Organization as Organization
@@ -123,7 +124,7 @@ if TYPE_CHECKING:
 # The module of each public name. httpx and msgspec are slow to import, so a module is imported on first use.
 _NAMES: Final = {
     "access.accounts": "Account Credential",
-    "access.api_keys": "ApiKey ValidKey",
+    "access.api_keys": "ApiKey ValidKey WorstCase",
     "access.audit": "AuditEntry",
     "access.operations": "Me Organization Outbox Outboxes",
     "access.webhooks": "LaneCounts Webhook WebhookAttempt WebhookLane WebhookTest",

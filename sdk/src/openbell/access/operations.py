@@ -22,6 +22,8 @@ class Me(Record, frozen=True, kw_only=True):
     operations: tuple[str, ...]
     permissions: tuple[str, ...]
     own_orders_only: bool
+    # Of a key that is limited to these accounts.
+    account_ids: tuple[str, ...] | None = None
     organization: OwnOrganization | None = None
     role: str | None = None
     environment: str | None = None

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Unpack
 
 from openbell.access.accounts import Account, AccountChanges, AccountOptions, Credential, Environment
-from openbell.access.api_keys import ApiKey, ApiKeyChanges, ValidKey
+from openbell.access.api_keys import AgentBudget, ApiKey, ApiKeyChanges, ValidKey, WorstCase
 from openbell.access.audit import AuditEntry
 from openbell.access.operations import Health, Me, Organization, Outboxes, OutboxHealth
 from openbell.client.calls import Calls
@@ -84,14 +84,35 @@ class ApiKeys(Calls):
         permissions: Sequence[str],
         expires_at: datetime | None = None,
         own_orders_only: bool = False,
+        account_ids: Sequence[str] | None = None,
     ) -> ApiKey:
         """Create a key. The result holds the secret `api_key`, which cannot be read again."""
         body: dict[str, object] = {"name": name, "environment": environment, "permissions": [*permissions]}
+        if account_ids is not None:
+            body["account_ids"] = [*account_ids]
         if own_orders_only:
             body["own_orders_only"] = True
         if expires_at is not None:
             body["expires_at"] = text_of("expires_at", expires_at)
         return self._session.fetch_once(change("POST", path_of("api-keys"), body), ApiKey)
+
+    def create_for_agent(
+        self,
+        name: str,
+        *,
+        expires_at: datetime,
+        environment: Environment = "paper",
+        **budget: Unpack[AgentBudget],
+    ) -> ApiKey:
+        """Create a key for an agent together with the rules of its budget."""
+        amounts = ("order_notional", "day_notional", "day_loss")
+        agent = {field: str(value) if field in amounts else value for field, value in budget.items()}
+        body = {"name": name, "environment": environment, "expires_at": text_of("expires_at", expires_at)}
+        return self._session.fetch_once(change("POST", path_of("api-keys"), {**body, "agent": agent}), ApiKey)
+
+    def worst_case(self, api_key_id: str) -> WorstCase:
+        """Read what the key can still do at worst, by the rules in force of every scope."""
+        return self._session.get(WorstCase, path_of("api-keys", api_key_id, "worst-case"))
 
     def list(self) -> Iterator[ApiKey]:
         """List the keys, the newest first."""

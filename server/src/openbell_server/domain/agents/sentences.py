@@ -24,7 +24,7 @@ def sentences(case: WorstCase) -> list[str]:
     for account_ids, of_account in case.accounts:
         found += _of_accounts(case, [str(each) for each in account_ids], of_account)
     if len(case.accounts) > 1 or any(len(ids) > 1 for ids, _ in case.accounts):
-        found += [f"In all accounts together: {_day(day)}" for day in case.days] or [
+        found += [f"In all accounts together, {_day(day)}" for day in case.days] or [
             "In all accounts together: the value of a day is unlimited."
         ]
     if case.has_more_accounts:
@@ -53,7 +53,7 @@ def _of_accounts(case: WorstCase, account_ids: Sequence[str], of: AccountCase) -
     if of.stopped_by is not None:
         found.append(f"At present it cannot raise risk there, because of {of.stopped_by}. The rest holds afterwards.")
     found.append(_order_value(of.order_values, of.order_values_with_price))
-    found += [_day(day) for day in of.day_values] or ["The value of its orders of a day is unlimited."]
+    found += [f"In value, {_day(day)}" for day in of.day_values] or ["The value of its orders of a day is unlimited."]
     if of.quantity is not None:
         found.append(f"One order is of at most {shown(of.quantity)} units.")
     if of.position is not None:
@@ -61,7 +61,7 @@ def _of_accounts(case: WorstCase, account_ids: Sequence[str], of: AccountCase) -
     found.append(
         "The number of orders a minute is unlimited by rules."
         if of.orders_per_minute is None
-        else f"At most {of.orders_per_minute} orders and replacements a minute are judged; cancels, and replacements that"
+        else f"It sends at most {of.orders_per_minute} orders and replacements a minute; cancels, and replacements that"
         " only reduce risk, are bounded by the rate limit of the account."
     )
     found.append(
@@ -99,8 +99,8 @@ def _order_value(firm: Sequence[Amount], with_price: Sequence[Amount]) -> str:
 def _day(day: DayAmount) -> str:
     text = (
         f"orders of at most {shown(day.left_today)} {day.currency} are still accepted on {day.today} ({day.timezone};"
-        f" {shown(day.accepted_today)} {day.currency} were), and at most {shown(day.per_day)} {day.currency} on each later"
-        " day"
+        f" {shown(day.accepted_today)} {day.currency} were), and of at most {shown(day.per_day)} {day.currency} on each"
+        " later day"
     )
     if day.left_in_all is None:
         return f"{text}, without end."
