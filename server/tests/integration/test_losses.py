@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from openbell_server.adapters.postgres.access.organizations import PostgresOrganizationStore
-from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.adapters.postgres.connection import Pool, Role
 from openbell_server.adapters.postgres.controls.control_rules import PostgresRuleStore
 from openbell_server.adapters.postgres.controls.markets import PostgresMarketStore
-from openbell_server.adapters.postgres.controls.rule_books import PostgresRuleBookStore
-from openbell_server.adapters.postgres.money.books import PostgresBookStore
+from openbell_server.adapters.postgres.controls.rule_books import ExecutorRuleBookStore, PostgresRuleBookStore
+from openbell_server.adapters.postgres.money.books import ExecutorBookStore, PostgresBookStore
 from openbell_server.adapters.postgres.money.losses import PostgresLossStore
-from openbell_server.adapters.postgres.money.marks import PostgresMarks
+from openbell_server.adapters.postgres.money.marks import ExecutorMarks, PostgresMarks
 from openbell_server.application.money.measure_losses import MeasureLosses
+from openbell_server.application.money.save_books import SaveBooks
 from openbell_server.domain.controls.findings import Scope
 from openbell_server.domain.controls.rules import Address, OnMissing, RuleTerms
 from openbell_server.domain.events.account_events import EventKind
@@ -225,3 +226,28 @@ async def test_a_limit_of_a_key_of_every_account_is_refused(desk: Desk) -> None:
         headers=as_user(tenant),
     )
     assert "account_ids" in str(problem(refused, 422, "invalid_command")["detail"])
+
+
+async def test_executors_measure_losses_and_save_books_with_their_own_login(desk: Desk, executor_pool: Pool) -> None:
+    price = await desk.buys()
+    await desk.limit("100")
+    await desk.priced(price)
+    books = ExecutorBookStore(executor_pool)
+    measure = MeasureLosses(
+        PostgresLossStore(executor_pool),
+        PostgresOrganizationStore(executor_pool),
+        ExecutorRuleBookStore(executor_pool),
+        books,
+        ExecutorMarks(executor_pool),
+        PostgresMarketStore(executor_pool, role=Role.EXECUTION),
+        desk.hints,
+    )
+    await desk.pool.execute("update reference_prices set price = price - 2")
+    await desk.pool.execute("update loss_marks set as_of = as_of - $1::interval", timedelta(seconds=31))
+    slots = [desk.harness.account.slot]
+    await measure.sweep(slots)
+    assert measure.failures == {}
+    assert await desk.submits() == ["LOSS_MAX"]
+    await desk.pool.execute("delete from book_heads")
+    await SaveBooks(books, books)(slots)
+    assert await desk.pool.fetchval("select count(*) from book_heads") == 1
