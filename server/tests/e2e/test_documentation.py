@@ -247,3 +247,16 @@ def test_the_webhook_receiver_takes_each_event_once_and_removes_its_webhook(
         assert process.wait(PROGRAM_SECONDS) == 0
     assert len(taken()) == len(set(taken()))
     assert [webhook.id for webhook in client.webhooks.list()] == before
+
+
+def test_the_agent_is_stopped_at_each_limit_and_its_key_is_revoked(reader: dict[str, str], checkout: Path) -> None:
+    agent = Example("agent.py", checkout, reader | {"OPENBELL_ACCESS_TOKEN": reader["TOKEN"]})
+    with agent.runs() as process:
+        agent.until(lambda: process.poll() is not None)
+        assert process.returncode == 0, agent.printed
+    printed = agent.printed
+    assert "One order is worth at most 1000 USD" in printed
+    for code in ("NOTIONAL_MAX", "RESTRICTED", "SIDE_NOT_ALLOWED", "DAY_NOTIONAL_MAX", "permission_denied"):
+        assert code in printed
+    assert (printed.count("  accepted: "), printed.count("  refused: ")) == (2, 6)
+    assert "Of 1200 USD a day, 1000 were accepted, 200 are left." in printed

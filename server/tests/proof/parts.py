@@ -28,6 +28,7 @@ class Part:
 
 
 PARTS: Final = {
+    "agents": Part((*_REST, "server/tests/proof/agent_attacks.py"), 15),
     "audit": Part(_PLATFORM, 8),
     "authz": Part(_REST, 25),
     "backtest": Part(_REST, 6),
