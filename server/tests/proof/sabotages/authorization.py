@@ -29,6 +29,13 @@ FAULTS: Final = (
         tests=("integration/rest/test_api_keys.py::test_nobody_but_an_admin_manages_keys",),
     ),
     SourceFault(
+        name="a key uses accounts that it is not limited to",
+        file="domain/access/authorization.py",
+        old="if principal.account_ids is not None and account_id not in principal.account_ids:",
+        new="if principal.account_ids == frozenset():",
+        tests=("unit/domain/test_authorization.py::test_other_accounts_do_not_exist_for_a_key_that_is_limited",),
+    ),
+    SourceFault(
         name="a user names another organization than its own",
         file="domain/access/authorization.py",
         old="if organization_header is not None and organization_header.lower() != str(organization_id):",

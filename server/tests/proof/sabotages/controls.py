@@ -63,6 +63,22 @@ FAULTS: Final = (
         ),
     ),
     SourceFault(
+        name="losses are not measured for a limit of a key",
+        file="adapters/postgres/money/losses.sql",
+        old="and a.account_id = any(k.account_ids) and k.revoked_at is null",
+        new="and a.account_id = any(k.account_ids) and k.revoked_at is not null",
+        tests=(
+            "integration/test_losses.py::test_a_limit_of_a_key_stops_that_key_in_the_accounts_that_it_is_limited_to",
+        ),
+    ),
+    SourceFault(
+        name="a worst case counts rules that end before the key",
+        file="domain/agents/lasting_rules.py",
+        old="            and self._lasts(group)\n",
+        new="",
+        tests=("unit/domain/test_worst_case.py::test_a_rule_that_ends_before_the_key_is_no_limit",),
+    ),
+    SourceFault(
         name="a shadow rule rejects",
         file="domain/controls/kind.py",
         old="verdict=Verdict.PASSED if passes else refusal,",

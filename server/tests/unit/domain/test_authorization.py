@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from openbell_server.domain.access.accounts import Environment
-from openbell_server.domain.access.authorization import RULES, Operation, admit, require
+from openbell_server.domain.access.authorization import RULES, Operation, admit, require, require_listed
 from openbell_server.domain.access.principals import Caller, PrincipalKind, Role
 from openbell_server.domain.errors import Problem
-from openbell_server.domain.identifiers import OrganizationId
+from openbell_server.domain.identifiers import AccountId, OrganizationId
 
 OURS = OrganizationId(UUID("0190a000-0000-7000-8000-0000000000aa"))
 USER = Caller(
@@ -89,3 +89,13 @@ def test_the_queues_are_for_admins_of_internal_organizations(operation: Operatio
     assert refusal(replace(USER, internal=True), operation) == "permission_denied"
     require(replace(admin, internal=True), operation)
     assert refusal(KEY, operation) == of_a_key
+
+
+def test_other_accounts_do_not_exist_for_a_key_that_is_limited() -> None:
+    ours, other = AccountId(uuid4()), AccountId(uuid4())
+    limited = admit(replace(KEY, account_ids=frozenset({ours})), Operation.READ_INTENTS, None)
+    require_listed(limited, ours)
+    with pytest.raises(Problem, match="there is no such account") as refused:
+        require_listed(limited, other)
+    assert refused.value.code == "not_found"
+    require_listed(admit(KEY, Operation.READ_INTENTS, None), other)
