@@ -84,6 +84,29 @@ async def test_it_reads_rules_of_its_accounts_and_of_itself_only(api: RestApi, p
     problem(refused, 404, "not_found")
 
 
+async def test_it_lists_promised_heartbeats_of_its_accounts_and_of_itself_only(
+    api: RestApi, pool: Pool, tenant: Tenant
+) -> None:
+    other = await an_account(pool, tenant.account.organization_id)
+    made, another = [await limited_key(api, tenant, tenant.account.id) for _ in range(2)]
+    places = [("ACCOUNT", "account_id", tenant.account.id), ("ACCOUNT", "account_id", other.id)]
+    for scope, name, value in [*places, ("KEY", "api_key_id", made["id"]), ("KEY", "api_key_id", another["id"])]:
+        path = f"/v1/controls/heartbeats?scope={scope}&{name}={value}"
+        put = await api.client.put(path, json={"timeout_seconds": 300}, headers=as_user(tenant))
+        assert put.status_code == 200, put.text
+    found = await api.client.get("/v1/controls/heartbeats", headers={"x-api-key": made["api_key"]})
+    listed = [(row["scope"], row.get("account_id", row.get("api_key_id"))) for row in found.json()["data"]]
+    assert sorted(listed) == [("ACCOUNT", str(tenant.account.id)), ("KEY", made["id"])], found.text
+
+
+async def test_it_gets_404_for_desk_commands_of_other_accounts(api: RestApi, pool: Pool, tenant: Tenant) -> None:
+    other = await an_account(pool, tenant.account.organization_id)
+    made = await limited_key(api, tenant, tenant.account.id)
+    headers, path = {"x-api-key": made["api_key"]}, f"/v1/accounts/{other.id}/desk-commands"
+    problem(await api.client.post(path, json={"type": "CANCEL_ALL"}, headers=headers), 404, "not_found")
+    problem(await api.client.get(path, headers=headers), 404, "not_found")
+
+
 @pytest.mark.parametrize("permission", ["account:edit", "webhook:read", "webhook:edit"])
 async def test_it_has_no_permission_that_is_of_every_account(api: RestApi, tenant: Tenant, permission: str) -> None:
     body = {"name": "bot", "environment": "paper", "permissions": [permission], "account_ids": [str(tenant.account.id)]}

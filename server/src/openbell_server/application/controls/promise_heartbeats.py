@@ -42,6 +42,8 @@ class PromiseHeartbeats:
             account_id=address.account_id,
             subject=address.api_key_id,
             environment=caller.environment,
+            account_ids=caller.account_ids,
+            own_key=caller.id,
         )
         (cursor, limit), of, key = page, f"heartbeats {wanted}", self.rules.cursor_key
         after, rows = start_of(key, of, cursor), bounded(limit)

@@ -61,7 +61,7 @@ class PostgresRuleStore(PostgresStore):
                 scope=wanted.scope,
                 account_id=wanted.account_id,
                 of_whom=wanted.subject,
-                **_visible(wanted),
+                **visible_to(wanted),
                 switches=wanted.switches,
                 after_number=after,
                 row_limit=limit,
@@ -117,7 +117,7 @@ class PostgresRuleStore(PostgresStore):
                 scope=wanted.scope,
                 account_id=wanted.account_id,
                 of_whom=wanted.subject,
-                **_visible(wanted),
+                **visible_to(wanted),
                 code=wanted.code,
                 before_no=before,
                 row_limit=limit,
@@ -188,7 +188,8 @@ def _terms(stored: Mapping[str, Any]) -> RuleTerms:
     )
 
 
-def _visible(wanted: RuleFilter) -> dict[str, Any]:
+def visible_to(wanted: RuleFilter) -> dict[str, Any]:
+    """What limits a list to what its caller may read."""
     return {"environment": wanted.environment, "account_ids": wanted.account_ids, "own_key": wanted.own_key}
 
 

@@ -17,6 +17,7 @@ from openbell_server.adapters.postgres.controls.control_rules import (
     change_rule,
     find_with_removed,
     place_of,
+    visible_to,
 )
 from openbell_server.application.controls.ports.rules import RuleFilter
 from openbell_server.domain.access.principals import Principal
@@ -104,7 +105,7 @@ class PostgresHeartbeatStore(PostgresStore):
                 scope=wanted.scope,
                 account_id=wanted.account_id,
                 of_whom=wanted.subject,
-                environment=wanted.environment,
+                **visible_to(wanted),
                 after_number=after,
                 row_limit=limit,
             )

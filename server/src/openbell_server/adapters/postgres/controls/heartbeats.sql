@@ -46,8 +46,9 @@ returning {promise};
 -- name: remove_heartbeat(organization_id, scope, of_whom)!
 delete from heartbeats where organization_id = :organization_id and scope = :scope and subject = :of_whom;
 
--- name: list_heartbeats(organization_id, scope, account_id, of_whom, environment, after_number, row_limit)
--- Values that are null do not filter. A caller of one environment does not see accounts and keys of the other.
+-- name: list_heartbeats(organization_id, scope, account_id, of_whom, environment, account_ids, own_key, after_number, row_limit)
+-- Values that are null do not filter. A caller of one environment does not see accounts and keys of the other, a key that is
+-- limited to accounts no other account and no other key.
 select h.number, h.scope, h.subject, h.of_account, h.timeout_seconds, h.cancel_working, h.required, h.status, h.armed_at,
     h.last_beat_at, h.expires_at, h.principal_type, h.principal_id
 from heartbeats h
@@ -58,6 +59,8 @@ where h.organization_id = :organization_id and h.number > :after_number
     and (:account_id::uuid is null or h.of_account = :account_id)
     and (:of_whom::text is null or h.subject = :of_whom)
     and (:environment::text is null or coalesce(a.environment, k.environment, :environment) = :environment)
+    and (:account_ids::uuid[] is null or h.of_account = any(:account_ids::uuid[])
+        or (h.scope = 'KEY' and h.subject = :own_key))
 order by h.number limit :row_limit;
 
 -- name: heartbeats_missed_across_organizations(row_limit)
