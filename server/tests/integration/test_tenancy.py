@@ -186,10 +186,8 @@ async def test_each_role_runs_its_statements_and_no_other(
                 refusals.add(str(error).partition(" for ")[0])
     assert seen == MAY_RUN
     # The audit log takes from each role its own kind of principal, and rules from executors only halts.
-    policies = {
-        f'new row violates row-level security policy "{name}"'
-        for name in ("processes", "rotation", "heartbeats_insert")
-    }
+    names = ("processes", "rotation", "heartbeats_insert")
+    policies = {f'new row violates row-level security policy "{name}"' for name in names}
     assert refusals == {"permission denied", *policies}
 
 
@@ -199,22 +197,20 @@ def test_no_statement_takes_a_role_or_names_an_organization_for_the_transaction(
 
 
 QUEUES = ("account_outbox", "intent_outbox", "user_outbox")
+HEARTBEATS = {"organization_id", "scope", "subject", "of_account", "status", "expires_at"}
 # What a role reads beside the tenant's, which row security bounds.
 READS: dict[Role, dict[str, set[str]]] = {
     Role.ACCEPT: {},
     Role.KEYS: {
         "api_keys": {"*"},
         "organizations": {"organization_id", "provider", "external_id", "internal"},
-        "denied_users": {"*"},
-        **{table: {"*"} for table in ("stream_counts", "api_key_uses")},
+        **{table: {"*"} for table in ("stream_counts", "api_key_uses", "denied_users")},
     },
     Role.RELAY: {
         "credentials": {"organization_id", "account_id", "credential_id", "version", "expires_at", "warned_at"},
         "vault_objects": {"organization_id", "account_id", "credential_id", "version"},
         **{table: {"*"} for table in (*QUEUES, "user_deletions", "outbox_roll_ups", "webhook_lanes")},
-        "webhooks": {
-            *("organization_id", "webhook_id", "kinds", "account_ids", "environment", "status", "created_at"),
-        },
+        "webhooks": {"organization_id", "webhook_id", "kinds", "account_ids", "environment", "status", "created_at"},
         "webhook_attempts": {"organization_id", "webhook_id", "attempt_no", "attempted_at"},
         "accounts": {"organization_id", "account_id", "environment"},
         "account_counters": {"organization_id", "account_id", "event_no"},
@@ -237,7 +233,7 @@ READS: dict[Role, dict[str, set[str]]] = {
             *("organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"),
             *("override_terms", "override_expires_at"),
         },
-        "heartbeats": {"organization_id", "scope", "subject", "of_account", "status", "expires_at"},
+        "heartbeats": HEARTBEATS,
         "vault_objects": {"credential_id"},
         "webhooks": {"organization_id", "webhook_id", "status"},
         "webhook_lanes": {"organization_id", "webhook_id", "account_id", "position", "parked_at"},
@@ -288,7 +284,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "control_rules": {"override_terms", "override_expires_at"}
         | {"organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"},
         **{t: {"*"} for t in ("wanted_symbols", "wanted_balances", "account_halts", "book_heads", "switches_in_force")},
-        "heartbeats": {"organization_id", "scope", "subject", "of_account", "status", "expires_at"},
+        "heartbeats": HEARTBEATS,
         "account_balances": {"organization_id", "account_id", "read_at"},
         "desk_commands": {"organization_id", "account_id", "ended_at"},
         "calendar_overrides": {"*"},

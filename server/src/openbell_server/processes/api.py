@@ -11,6 +11,7 @@ from openbell_server.adapters.jetstream.event_wakes import EventWakes
 from openbell_server.adapters.postgres.connection import (
     ACCEPT_POOL_SETTINGS,
     UNAVAILABLE,
+    Pool,
     Role,
     open_pool,
     open_role_pool,
@@ -59,8 +60,7 @@ async def serve_requests(
         )
         tokens = await opened.enter_async_context(access_tokens(settings))
         provider = await opened.enter_async_context(identity_provider(settings))
-        paper_secret = settings.paper_secret.get_secret_value()
-        plans = await opened.enter_async_context(fault_plans(settings.paper_url, paper_secret))
+        plans = fault_plans(settings.paper_url, settings.paper_secret.get_secret_value())
         watch_calendars(operations, load_calendars())
         operations.watch_database(command_pool, pool)
         operations.watch_nats(hints, needed=False)
@@ -78,7 +78,7 @@ async def serve_requests(
                 provider_name=settings.identity_provider,
                 provider=provider,
                 sealer=sealer(settings),
-                fault_plans=plans,
+                fault_plans=await opened.enter_async_context(plans),
                 caps=settings.caps,
                 observe=watch_requests(operations),
                 streams=streams,
@@ -91,8 +91,7 @@ async def serve_requests(
             )
         )
         hints.start()
-        heartbeats = ExpireHeartbeats(PostgresHeartbeatStore(command_pool), hints)
-        opened.callback(asyncio.ensure_future(_expire_heartbeats(heartbeats)).cancel)
+        opened.callback(asyncio.ensure_future(_expire_heartbeats(command_pool, hints)).cancel)
         await serve_http(
             app,
             settings.api_host,
@@ -105,8 +104,9 @@ async def serve_requests(
         )
 
 
-async def _expire_heartbeats(heartbeats: ExpireHeartbeats) -> None:
+async def _expire_heartbeats(pool: Pool, hints: JetStreamConnection) -> None:
     """Halt what missed its heartbeats, until cancelled."""
+    heartbeats = ExpireHeartbeats(PostgresHeartbeatStore(pool), hints)
     while True:
         try:
             await heartbeats.sweep()

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from support.authorization.callers import ADMIN, ROLES
+from support.authorization.heartbeat_rows import heartbeat_rows
 
 # Routes that take no credential, because they show nothing of anybody.
-OPEN_ROUTES: frozenset[str] = frozenset(
-    {"GET /healthz", "GET /openapi.json", "GET /openapi/accounts.json", "GET /docs"}
-)
+OPEN_ROUTES = frozenset({"GET /healthz", "GET /openapi.json", "GET /openapi/accounts.json", "GET /docs"})
 
 
 class Object(StrEnum):
@@ -68,8 +67,6 @@ class Row:
     stopped_by: frozenset[Object] = frozenset()
     # Errors are plain text.
     plain: bool = False
-    # A key may do it to no other key.
-    not_by_other_keys: bool = False
 
 
 def _only(*names: str) -> frozenset[str]:
@@ -189,22 +186,6 @@ def _rule_rows(whose: str, place: str, objects: tuple[Object, ...], *, by_keys: 
     yield replace(write, name=f"put {whose} switch", route=f"PUT /v1/controls/switches?{place}")
 
 
-def _heartbeat_rows() -> Iterator[Row]:
-    """A key promises heartbeats for itself, and without naming itself; an admin for any key."""
-    path = "/v1/controls/heartbeats"
-    of_account, of_key = "scope=ACCOUNT&account_id={account_id}", "scope=KEY&api_key_id={api_key_id}"
-    yield _control_read("list account heartbeats", f"GET {path}?{of_account}")
-    yield replace(_control_read("list key heartbeats", f"GET {path}?{of_key}"), objects=KEYS)
-    for method, success in (("PUT", 200), ("DELETE", 204)):
-        name = method.lower()
-        write = replace(_control_write("", ""), success=success)
-        yield replace(write, name=f"{name} account heartbeat", route=f"{method} {path}?{of_account}")
-        write = replace(write, api_key=_only("intent:edit"))
-        route = f"{method} {path}?{of_key}"
-        yield replace(write, name=f"{name} key heartbeat", route=route, objects=KEYS, not_by_other_keys=True)
-        yield replace(write, name=f"{name} own heartbeat", route=f"{method} {path}?scope=KEY", objects=NO_OBJECT)
-
-
 def _webhook_write(name: str, route: str, success: int = 200, objects: tuple[Object, ...] = KEYS) -> Row:
     return _write(name, route, success, objects, "webhook:edit")
 
@@ -313,7 +294,7 @@ ROWS = (
     *_rule_rows("account", "scope=ACCOUNT&account_id={account_id}", ACCOUNTS, by_keys=True),
     *_rule_rows("symbol", "scope=SYMBOL&account_id={account_id}&symbol={symbol}", ACCOUNTS, by_keys=True),
     *_rule_rows("key", "scope=KEY&api_key_id={api_key_id}", KEYS, by_keys=False),
-    *_heartbeat_rows(),
+    *heartbeat_rows(_control_read("", ""), _control_write("", ""), KEYS, NO_OBJECT),
     _control_read("show reference prices", f"GET {_ACCOUNT}/reference-prices"),
     Row(
         name="give prices",

@@ -21,6 +21,8 @@ SCOPES: Final = (Scope.ACCOUNT, Scope.KEY)
 
 
 class HeartbeatStatus(StrEnum):
+    """Whether the timer of a promise runs, or a heartbeat was missed."""
+
     ARMED = "ARMED"
     # It was missed and its scope was halted. It is not counted again until it is armed again.
     EXPIRED = "EXPIRED"

@@ -26,6 +26,7 @@ from openbell_server.domain.controls.backtest import RuleTally, Tally
 from openbell_server.domain.controls.facts import ReferencePrice
 from openbell_server.domain.controls.findings import Finding
 from openbell_server.domain.controls.halts import Halt, HaltFigures, InFlight, OpenOrder, Quietness, Switch
+from openbell_server.domain.controls.heartbeats import Heartbeat, HeartbeatTerms
 from openbell_server.domain.controls.kind import ControlKind
 from openbell_server.domain.controls.rules import Address, Rule, RuleTerms, StoredRule
 from openbell_server.domain.controls.symbol_controls import Recorded, TimeControl
@@ -58,6 +59,7 @@ RECORDS: dict[str, type | tuple[type, ...]] = {
     "ExternalOrderBody": ExternalOrder,
     "HaltReportBody": (Halt, Switch, HaltFigures),
     "HaltedAccountBody": Quietness,
+    "HeartbeatBody": (Heartbeat, HeartbeatTerms, Address),
     "InFlightBody": InFlight,
     "DeskCommandBody": (DeskCommand, DeskScope),
     "DeskOrderBody": DeskOrder,
