@@ -20,7 +20,7 @@ Organization Outbox Outboxes OutcomeUnknown Page PermissionDenied Position Posit
 PositionChange Positions Primed Probe RateLimited Reason Receipt RecordedExecution ReferencePrice References Rule
 RuleChange RuleTally RuleTerms Statistics Stop StopLimit Switch SymbolControl SymbolCount
 SymbolTime Unavailable UnexpectedReply Unhealthy Unknown Unreachable ValidKey Webhook WebhookAttempt
-WebhookLane WebhookTest Window webhooks
+WebhookLane WebhookTest Window WorstCase webhooks
 """
 SLOW = {"httpx", "grpc", "rich", "msgspec", "google.protobuf"}
 

@@ -246,7 +246,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "organizations": {"*"},
         "api_keys": {
             *("organization_id", "api_key_id", "key_id", "name", "environment", "permissions", "disabled"),
-            *("own_orders_only", "revoked_at", "expires_at", "created_at"),
+            *("own_orders_only", "account_ids", "revoked_at", "expires_at", "created_at"),
         },
         "accounts": {
             *("organization_id", "account_id", "name", "broker", "environment", "credential_status", "version"),
@@ -281,6 +281,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "orders": {"organization_id", "account_id", "order_id", "standing", "created_at"},
         "symbol_time_controls": {"organization_id", "account_id", "max_resting_millis", "on_close"},
         "forgotten_orders": {"account_id", "action_id", "found_at"},
+        "api_keys": {"organization_id", "api_key_id", "account_ids", "revoked_at", "expires_at"},
         "control_rules": {"override_terms", "override_expires_at"}
         | {"organization_id", "scope", "subject", "code", "of_account", "version", "updated_at", "terms"},
         **{t: {"*"} for t in ("wanted_symbols", "wanted_balances", "account_halts", "book_heads", "switches_in_force")},

@@ -75,31 +75,43 @@ def create(
     """Create a key and print it. It cannot be printed again."""
     until = moment_of("--expires-at", expires_at)
     environment: Environment = "live" if live else "paper"
-    account_ids = None if accounts is None else accounts.split(",")
-    limits: dict[str, object] = {
-        "account_ids": account_ids,
-        "symbols": None if symbols is None else symbols.split(","),
+    account_ids = _split(accounts)
+    limits = {
+        "symbols": _split(symbols),
         "order_notional": order_notional,
         "day_notional": day_notional,
         "day_loss": day_loss,
         "orders_per_minute": orders_per_minute,
     }
     if agent:
-        more = {} if open_orders is None else {"open_orders": open_orders}
-        made = _create_for_agent(
-            call, name, environment, until, {**limits, **more, "currency": currency, "no_short": not allow_short}
-        )
-    elif any(value is not None for field, value in limits.items() if field != "account_ids"):
+        budget: dict[str, object] = {
+            **limits,
+            "account_ids": account_ids,
+            "currency": currency,
+            "no_short": not allow_short,
+        }
+        if open_orders is not None:
+            budget["open_orders"] = open_orders
+        _show_made(call, _create_for_agent(call, name, environment, until, budget))
+        return
+    if any(value is not None for value in limits.values()):
         raise ValueError("Limits are for keys of agents. Add --agent, or leave them out.")
-    else:
-        made = call.client.api_keys.create(
-            name,
-            environment=environment,
-            permissions=permissions or [],
-            expires_at=until,
-            own_orders_only=own_orders_only,
-            account_ids=account_ids,
-        )
+    made = call.client.api_keys.create(
+        name,
+        environment=environment,
+        permissions=permissions or [],
+        expires_at=until,
+        own_orders_only=own_orders_only,
+        account_ids=account_ids,
+    )
+    _show_made(call, made)
+
+
+def _split(text: str | None) -> list[str] | None:
+    return None if text is None else text.split(",")
+
+
+def _show_made(call: Call, made: "ApiKey") -> None:
     _show(call, [made])
     if made.api_key is not None and not call.as_json:
         typer.echo(f"{made.api_key}  (shown this once)")

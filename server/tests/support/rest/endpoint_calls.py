@@ -115,6 +115,7 @@ CALLS: Final[dict[str, tuple[Call, list[str]]]] = {
         ["keys", "create", "n", "intent:read"],
     ),
     "listApiKeys": (lambda c: c.api_keys.list(), ["keys", "list"]),
+    "showWorstCase": (lambda c: c.api_keys.worst_case("k"), ["keys", "worst-case", "k"]),
     "showApiKey": (lambda c: c.api_keys.show("k"), ["keys", "show", "k"]),
     "changeApiKey": (lambda c: c.api_keys.change("k", disabled=True), ["keys", "disable", "k"]),
     "revokeApiKey": (lambda c: c.api_keys.revoke("k"), ["keys", "revoke", "k"]),

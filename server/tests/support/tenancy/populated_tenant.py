@@ -288,6 +288,7 @@ def _plain_values() -> dict[str, Any]:
         | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY, "fact_before": None, "fact_after": "{}"}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None, "own_orders_only": False}
+        | {"own_key": None}
         | {"set_by_users": [], "paper_enforcement": "ENFORCE"}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}

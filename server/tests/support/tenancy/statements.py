@@ -91,6 +91,7 @@ CROSSING = {
             "account_halts",
             "book_heads",
             "desk_commands",
+            "api_keys",
         )
     },
     # The rules of the platform, which are everybody's.

@@ -97,10 +97,11 @@ async def add_record(
     # The lock that adding takes is held until the end, so that each count includes all earlier keys.
     if await _queries.has_more_keys(connection, organization_id=organization_id, keys_max=cap.limit):
         raise cap.refusal()
-    if new.account_ids is not None and await _queries.has_other_accounts(
-        connection, organization_id=organization_id, environment=new.environment, account_ids=sorted(new.account_ids)
-    ):
-        raise InvalidCommand("account_ids", f"must be open {new.environment} accounts of the organization")
+    if new.account_ids is not None:
+        where = {"organization_id": organization_id, "environment": new.environment}
+        rows = _queries.open_accounts_among(connection, **where, account_ids=sorted(new.account_ids))
+        if {row["account_id"] async for row in rows} != new.account_ids:
+            raise InvalidCommand("account_ids", f"must be open {new.environment} accounts of the organization")
     row: asyncpg.Record = await _queries.lock_api_key_record(
         connection, organization_id=organization_id, api_key_id=api_key_id
     )

@@ -20,15 +20,11 @@ where organization_id = :organization_id and revoked_at is null
     and (expires_at is null or expires_at > clock_timestamp())
 having count(*) > :keys_max;
 
--- name: has_other_accounts(organization_id, environment, account_ids)$
--- A value if one of these is no account of the environment, or is closed.
-select true from unnest(:account_ids::uuid[]) t (account_id)
-where not exists (
-    select 1 from accounts a
-    where a.organization_id = :organization_id and a.account_id = t.account_id and a.environment = :environment
-        and a.closed_at is null
-)
-limit 1;
+-- name: open_accounts_among(organization_id, environment, account_ids)
+-- Those of these accounts that are of the environment and not closed.
+select account_id from accounts
+where organization_id = :organization_id and account_id = any(:account_ids::uuid[]) and environment = :environment
+    and closed_at is null;
 
 -- name: find_api_key_record(organization_id, api_key_id)^
 select {record}

@@ -52,7 +52,7 @@ OwnOrdersOnly = Annotated[
 class NewApiKeyBody(Struct, forbid_unknown_fields=True, frozen=True):
     """The request to create a key: with environment and permissions, or with the budget of an agent.
 
-    A key of an agent needs expires_at, is for paper accounts unless environment says live, and has fixed permissions.
+    A key of an agent needs expires_at, is for paper accounts unless environment is live, and has fixed permissions.
     """
 
     name: NameText
