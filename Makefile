@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--custom-compile-command 'make lock'
 WIRE := sdk/src/openbell/wire
 TEST_SEED ?= $(shell date +%s)
-TESTS ?= server/tests/tidy server/tests/unit server/tests/integration sdk/tests torture/tests
+TESTS ?= server/tests/tidy server/tests/unit server/tests/integration sdk/tests torture/tests mcp/tests
 # The gate shows the slowest tests: DURATIONS=40.
 DURATIONS ?= 0
 PYTEST := $(BIN)/pytest -q $(if $(filter-out 0,$(DURATIONS)),--durations=$(DURATIONS))
@@ -25,14 +25,14 @@ help: ## this list
 
 setup: .venv/.ready ## make .venv with everything, from hashed requirements
 
-.venv/.ready: requirements/uv.txt requirements/dev.txt sdk/pyproject.toml server/pyproject.toml torture/pyproject.toml
+.venv/.ready: requirements/uv.txt requirements/dev.txt sdk/pyproject.toml server/pyproject.toml torture/pyproject.toml mcp/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Openbell needs Python 3.11 or newer; this is $$($(PYTHON) --version). Say which: make setup PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
 		|| { echo "This Python cannot make virtual environments. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	@test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt; }
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.txt
-	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e sdk -e torture -e server
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e sdk -e torture -e server -e mcp
 	@touch $@
 
 # Only the tests and the TypeScript client need them.
@@ -42,12 +42,12 @@ $(OIDC)/node_modules/.package-lock.json $(TYPESCRIPT)/node_modules/.package-lock
 
 lock: ## compile requirements/*.txt and the locks of the tests' OpenID provider and the TypeScript client anew
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt
-	$(COMPILE) --all-extras --no-emit-package openbell --no-emit-package openbell-torture sdk/pyproject.toml torture/pyproject.toml server/pyproject.toml requirements/tools.in -o requirements/dev.txt
+	$(COMPILE) --all-extras --no-emit-package openbell --no-emit-package openbell-torture sdk/pyproject.toml torture/pyproject.toml server/pyproject.toml mcp/pyproject.toml requirements/tools.in -o requirements/dev.txt
 	$(COMPILE) --extra grpc --extra aws --no-emit-package openbell --no-emit-package openbell-torture --constraints requirements/dev.txt sdk/pyproject.toml torture/pyproject.toml server/pyproject.toml -o requirements/runtime.txt
 	for each in $(OIDC) $(TYPESCRIPT); do $(BIN)/npm install --prefix $$each --package-lock-only --ignore-scripts --no-audit --no-fund --silent; done
 
-wheels: setup ## build the three distributions into build/wheels, with the locked build tools
-	@for each in sdk torture server; do VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv build --quiet --wheel --no-build-isolation --out-dir build/wheels $$each; done
+wheels: setup ## build the four distributions into build/wheels, with the locked build tools
+	@for each in sdk torture server mcp; do VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv build --quiet --wheel --no-build-isolation --out-dir build/wheels $$each; done
 
 sbom: wheels ## install requirements/runtime.txt and the wheels into build/runtime, and list all of it in build/sbom.json (CycloneDX)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/runtime
@@ -80,7 +80,7 @@ lint: setup ## of the check: format, lint, types, import contracts, the wire
 	@$(BIN)/mypy
 
 unit: setup ## of the check: tidy and unit tests
-	@$(PYTEST) -n 2 server/tests/tidy server/tests/unit sdk/tests torture/tests
+	@$(PYTEST) -n 2 server/tests/tidy server/tests/unit sdk/tests torture/tests mcp/tests
 
 test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL, NATS and Redis, two workers, random order
 	@echo "random seed $(TEST_SEED)"

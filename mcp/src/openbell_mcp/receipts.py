@@ -1,0 +1,82 @@
+"""Receipts in sentences: which rule, its limit, what was observed, and what would pass."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from openbell.receipts.records import Finding, findings_of
+from openbell_mcp.marking import plain
+
+# A receipt has at most a few dozen lines; an answer has these.
+SENTENCES_MAX: Final = 30
+VALUES_MAX: Final = 6
+_SCOPES: Final = {
+    "PLATFORM": "of the platform",
+    "ORGANIZATION": "of the organization",
+    "ACCOUNT": "of the account",
+    "SYMBOL": "of the symbol",
+    "KEY": "of the key",
+}
+_COMPARISONS: Final = {
+    "EQUALS": "exactly",
+    "AT_MOST": "at most",
+    "AT_LEAST": "at least",
+    "MULTIPLE_OF": "a multiple of",
+    "ONE_OF": "one of",
+    "NONE_OF": "none of",
+    "WITHIN": "within",
+}
+_VERDICTS: Final = {
+    "PASSED": "passed",
+    "REFUSED": "refused",
+    "WOULD_REFUSE": "would refuse if it were enforced",
+    "EXCEEDED": "is exceeded, which does not stop a cancel",
+}
+
+
+def sentences_of(body: Mapping[str, Any]) -> list[str]:
+    """One sentence for each rule of a receipt's body, those that refused first."""
+    findings = findings_of(dict(body))
+    if not findings:
+        return ["No rule applies to this command."]
+    ordered = sorted(findings, key=lambda each: each.verdict == "PASSED")
+    sentences = [_sentence(each) for each in ordered[:SENTENCES_MAX]]
+    if exempt := body.get("exempt"):
+        sentences.append(f"The command is exempt from rules: {plain(str(exempt))}.")
+    if body.get("watched_only"):
+        sentences.append("The organization does not enforce its rules on paper accounts; refusals are only recorded.")
+    if len(ordered) > SENTENCES_MAX:
+        sentences.append(f"{len(ordered) - SENTENCES_MAX} more rules passed or refused; read the receipt elsewhere.")
+    return sentences
+
+
+def refusing(body: Mapping[str, Any]) -> list[str]:
+    """The codes of the rules that refused."""
+    return [plain(each.code) for each in findings_of(dict(body)) if each.verdict == "REFUSED"]
+
+
+def _sentence(finding: Finding) -> str:
+    rule = (
+        f"{finding.code} {_SCOPES.get(finding.scope, finding.scope)} {_VERDICTS.get(finding.verdict, finding.verdict)}"
+    )
+    facts = []
+    if finding.limit is not None:
+        facts.append(f"the limit is {_COMPARISONS.get(finding.comparison or '', '')} {_value(finding.limit)}")
+    if finding.missing is not None:
+        facts.append(f"it could not be observed, because {finding.missing} is missing")
+    elif finding.observed is not None:
+        facts.append(f"observed is {_value(finding.observed)}")
+    if finding.headroom is not None:
+        facts.append(f"the headroom is {finding.headroom}")
+    passes = f" It would pass: {finding.would_pass}." if finding.would_pass else ""
+    return plain(
+        f"{rule}: {', '.join(' '.join(each.split()) for each in facts)}.{passes}" if facts else f"{rule}.{passes}"
+    )
+
+
+def _value(value: Any) -> str:  # noqa: ANN401 - any JSON
+    """A limit or an observed value; of a long list its first values."""
+    if not isinstance(value, list):
+        return str(value)
+    parts = [" to ".join(map(str, each)) if isinstance(each, list) else str(each) for each in value[:VALUES_MAX]]
+    more = f" and {len(value) - VALUES_MAX} more" if len(value) > VALUES_MAX else ""
+    return (", ".join(parts) or "nothing") + more

@@ -1,0 +1,37 @@
+"""The tools: what they cost to list, what they accept, and how they are marked."""
+
+import json
+
+import msgspec
+import pytest
+
+from openbell_mcp.catalogue import TOOLS
+from openbell_mcp.inputs import PlaceOrder
+
+TOKENS_MAX = 4000
+SIGNS_PER_TOKEN = 4
+ORDER = {"symbol": "AAPL", "side": "BUY", "order_type": "MARKET", "quantity": "10", "idempotency_key": "k"}
+
+
+def test_listing_the_tools_costs_less_than_4000_tokens() -> None:
+    listed = [entry.as_tool(name).model_dump(by_alias=True, exclude_none=True) for name, entry in TOOLS.items()]
+    assert len(json.dumps(listed)) / SIGNS_PER_TOKEN < TOKENS_MAX
+
+
+def test_every_tool_refuses_arguments_that_it_does_not_know() -> None:
+    for name, entry in TOOLS.items():
+        assert entry.as_tool(name).input_schema["additionalProperties"] is False
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"account_id": "another"}, entry.arguments)
+
+
+@pytest.mark.parametrize(
+    "quantity", [10, 10.0, "1e9", "-1", "+1", "１０", "", "0x10", "1" * 19, " 10", "NaN", None, True]
+)
+def test_an_amount_is_a_plain_decimal_string(quantity: object) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(ORDER | {"quantity": quantity}, PlaceOrder)
+
+
+def test_null_means_that_an_argument_is_left_out() -> None:
+    assert msgspec.convert(ORDER | {"limit_price": None}, PlaceOrder) == msgspec.convert(ORDER, PlaceOrder)
