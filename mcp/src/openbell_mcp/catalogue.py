@@ -10,9 +10,6 @@ from openbell.async_client import AsyncClient
 from openbell_mcp import inputs, orders, reads
 from openbell_mcp.answers import Answer
 
-# Every answer and every error is an object; the sentences are in `answer`, or in `message` and `remedy`.
-_OUTPUT: Final = {"type": "object"}
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -30,7 +27,6 @@ class Entry:
             name=name,
             description=self.description,
             input_schema=inputs.input_schema(self.arguments),
-            output_schema=_OUTPUT,
             annotations=ToolAnnotations(
                 read_only_hint=self.reads,
                 destructive_hint=self.destroys,

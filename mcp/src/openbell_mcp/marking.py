@@ -34,6 +34,11 @@ def plain(text: str, length: int = SENTENCE_MAX) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in text[:length])
 
 
+def is_plain(text: str) -> bool:
+    """Whether it has the form of a code, an id, a number or a time, which no instruction has."""
+    return _PLAIN.fullmatch(text) is not None
+
+
 def untrusted(text: str) -> dict[str, str]:
     return {UNTRUSTED: plain(text, TEXT_MAX)}
 
@@ -42,7 +47,7 @@ def _marked(name: str, value: Any) -> Any:  # noqa: ANN401 - any JSON
     match value:
         case dict():
             return {
-                key if _PLAIN.fullmatch(key) else plain(key): _marked(key, each)
+                key if is_plain(key) else plain(key, TEXT_MAX): _marked(key, each)
                 for key, each in value.items()
                 if key not in _LEFT_OUT and each is not None
             }
@@ -52,6 +57,6 @@ def _marked(name: str, value: Any) -> Any:  # noqa: ANN401 - any JSON
             return format(value, "f")
         case str() if name in _OURS:
             return plain(value)
-        case str() if name in _FOREIGN or name in _FOREIGN_IF_TEXT or not _PLAIN.fullmatch(value):
+        case str() if name in _FOREIGN or name in _FOREIGN_IF_TEXT or not is_plain(value):
             return untrusted(value)
     return value

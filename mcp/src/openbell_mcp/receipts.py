@@ -1,10 +1,10 @@
 """Receipts in sentences: which rule, its limit, what was observed, and what would pass."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from openbell.receipts.records import Finding, findings_of
-from openbell_mcp.marking import plain
+from openbell_mcp.marking import is_plain, plain, untrusted
 
 # A receipt has at most a few dozen lines; an answer has these.
 SENTENCES_MAX: Final = 30
@@ -33,13 +33,17 @@ _VERDICTS: Final = {
 }
 
 
-def sentences_of(body: Mapping[str, Any]) -> list[str]:
+# A sentence of ours, or after it the text of others that it refers to.
+Line = str | dict[str, str]
+
+
+def sentences_of(body: Mapping[str, Any]) -> list[Line]:
     """One sentence for each rule of a receipt's body, those that refused first."""
     findings = findings_of(dict(body))
     if not findings:
         return ["No rule applies to this command."]
     ordered = sorted(findings, key=lambda each: each.verdict == "PASSED")
-    sentences = [_sentence(each) for each in ordered[:SENTENCES_MAX]]
+    sentences = [line for each in ordered[:SENTENCES_MAX] for line in _lines(each)]
     if exempt := body.get("exempt"):
         sentences.append(f"The command is exempt from rules: {plain(str(exempt))}.")
     if body.get("watched_only"):
@@ -54,29 +58,35 @@ def refusing(body: Mapping[str, Any]) -> list[str]:
     return [plain(each.code) for each in findings_of(dict(body)) if each.verdict == "REFUSED"]
 
 
-def _sentence(finding: Finding) -> str:
-    rule = (
-        f"{finding.code} {_SCOPES.get(finding.scope, finding.scope)} {_VERDICTS.get(finding.verdict, finding.verdict)}"
-    )
-    facts = []
+def _lines(finding: Finding) -> Iterator[Line]:
+    scope, verdict = _SCOPES.get(finding.scope, finding.scope), _VERDICTS.get(finding.verdict, finding.verdict)
+    facts, others = [], list[str]()
     if finding.limit is not None:
-        facts.append(f"the limit is {_COMPARISONS.get(finding.comparison or '', '')} {_value(finding.limit)}")
+        facts.append(f"the limit is {_COMPARISONS.get(finding.comparison or '', '')} {_value(finding.limit, others)}")
     if finding.missing is not None:
         facts.append(f"it could not be observed, because {finding.missing} is missing")
     elif finding.observed is not None:
-        facts.append(f"observed is {_value(finding.observed)}")
+        facts.append(f"observed is {_value(finding.observed, others)}")
     if finding.headroom is not None:
         facts.append(f"the headroom is {finding.headroom}")
+    about = f": {', '.join(' '.join(each.split()) for each in facts)}" if facts else ""
     passes = f" It would pass: {finding.would_pass}." if finding.would_pass else ""
-    return plain(
-        f"{rule}: {', '.join(' '.join(each.split()) for each in facts)}.{passes}" if facts else f"{rule}.{passes}"
-    )
+    yield plain(f"{finding.code} {scope} {verdict}{about}.{passes}")
+    for text in others:
+        yield untrusted(text)
 
 
-def _value(value: Any) -> str:  # noqa: ANN401 - any JSON
-    """A limit or an observed value; of a long list its first values."""
-    if not isinstance(value, list):
+def _value(value: Any, others: list[str]) -> str:  # noqa: ANN401 - any JSON
+    """A limit or an observed value; of a long list its first values. Text of others is put there instead."""
+    if isinstance(value, list):
+        parts = [" to ".join(_value(part, others) for part in _pair(each)) for each in value[:VALUES_MAX]]
+        more = f" and {len(value) - VALUES_MAX} more" if len(value) > VALUES_MAX else ""
+        return (", ".join(parts) or "nothing") + more
+    if is_plain(str(value)):
         return str(value)
-    parts = [" to ".join(map(str, each)) if isinstance(each, list) else str(each) for each in value[:VALUES_MAX]]
-    more = f" and {len(value) - VALUES_MAX} more" if len(value) > VALUES_MAX else ""
-    return (", ".join(parts) or "nothing") + more
+    others.append(str(value))
+    return "the text that follows"
+
+
+def _pair(value: Any) -> list[Any]:  # noqa: ANN401 - any JSON
+    return value[:2] if isinstance(value, list) else [value]
