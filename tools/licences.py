@@ -3,12 +3,13 @@
 import re
 import sys
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, metadata
+from importlib.metadata import PackageNotFoundError, metadata, requires
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements/runtime.txt"
@@ -38,6 +39,8 @@ This page lists the licence of every package that a server installs. It is gener
 in `requirements/runtime.txt`; the versions are there. A test fails if a package has a licence that is not allowed, or
 none that can be recognized. Development tools are not listed, because they are not shipped.
 
+`openbell-mcp` is installed apart from the server. It also brings: {agents}.
+
 Allowed: {allowed}.
 
 | Licence | Packages |
@@ -56,6 +59,25 @@ def pinned(lock: Path = LOCK) -> list[Requirement]:
     """The packages of a lock; one may have two versions, for different versions of Python."""
     lines = re.findall(r"^([a-z0-9][^\\\n]*==[^\\\n]+)", lock.read_text(), re.MULTILINE)
     return [Requirement(line.strip()) for line in lines]
+
+
+def brought_by(name: str) -> set[str]:
+    """The packages that an installed package needs, directly or not, on this system."""
+    needed: set[str] = set()
+    following = [name]
+    while following:  # ends when every package was seen once
+        for stated in requires(following.pop()) or ():
+            requirement = Requirement(stated)
+            found = canonicalize_name(requirement.name)
+            if found not in needed and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+                needed.add(found)
+                following.append(found)
+    return needed
+
+
+def of_agents() -> list[str]:
+    """What only openbell-mcp brings."""
+    return sorted(brought_by("openbell-mcp") - {canonicalize_name(each.name) for each in pinned()} - {"openbell"})
 
 
 def licence(name: str) -> str:
@@ -96,10 +118,15 @@ def licences_page(names: Iterable[str]) -> str:
     packages = sorted((licence(name), name) for name in set(names))
     rows = [f"| {kind} | {', '.join(name for _, name in group)} |" for kind, group in groupby(packages, itemgetter(0))]
     by_hand = [f"| {name} | {kind} | {why} |" for name, (kind, why) in READ_BY_HAND.items()]
-    return PAGE.format(allowed=", ".join(sorted(ALLOWED)), packages="\n".join(rows), by_hand="\n".join(by_hand))
+    agents = ", ".join(f"{name} ({licence(name)})" for name in of_agents())
+    return PAGE.format(
+        agents=agents, allowed=", ".join(sorted(ALLOWED)), packages="\n".join(rows), by_hand="\n".join(by_hand)
+    )
 
 
 if __name__ == "__main__":
-    problems = refusals(package.name for package in pinned())
-    print("\n".join(problems) or "Every package of requirements/runtime.txt has an allowed licence.")
+    problems = refusals([*(package.name for package in pinned()), *of_agents()])
+    print(
+        "\n".join(problems) or "Every package of requirements/runtime.txt and of openbell-mcp has an allowed licence."
+    )
     sys.exit(1 if problems else 0)

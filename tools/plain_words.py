@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PATHS = (ROOT / "server/src", ROOT / "sdk/src", ROOT / "torture/src", ROOT / "docs")
+PATHS = (ROOT / "server/src", ROOT / "sdk/src", ROOT / "torture/src", ROOT / "mcp/src", ROOT / "docs")
 FILES_SHOWN = 20
 # Each term, and what to write instead.
 WORDS = {

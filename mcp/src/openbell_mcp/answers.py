@@ -76,7 +76,7 @@ async def recorded(client: AsyncClient, action: Action, idempotency_key: str) ->
 def evaluated(verdict: str, body: dict[str, Any]) -> Answer:
     """The answer to a dry run."""
     if verdict == "PASSED":
-        told = "It would pass now. Nothing was recorded or sent, and every rule is checked again when you place it."
+        summary = "It would pass now. Nothing was recorded or sent, and every rule is checked again when you place it."
     else:
-        told = f"It would be refused now by {', '.join(refusing(body))}. Nothing was recorded or sent."
-    return {"answer": told, "verdict": verdict, "receipt": sentences_of(body)}
+        summary = f"It would be refused now by {', '.join(refusing(body))}. Nothing was recorded or sent."
+    return {"answer": summary, "verdict": verdict, "receipt": sentences_of(body)}

@@ -14,7 +14,7 @@ _SAME_KEY: Final = (
     "Call the tool again with the same arguments and the same idempotency_key: the command is recorded at most once,"
     " and the answer shows what was recorded. Do not use a new key."
 )
-# What an agent can do is less than what the library's own remedies say to a person.
+# What an agent can do is less than what the remedies of the library advise people to do.
 _REMEDIES: Final = {
     "permission_denied": "Stop, and report it to the person you work for: an admin must change the key.",
     "unauthenticated": "Stop, and report it to the person you work for: an admin must check or replace the key.",

@@ -31,19 +31,19 @@ async def whoami(client: AsyncClient, _: Nothing) -> Answer:
 
 async def positions(client: AsyncClient, _: Nothing) -> Answer:
     found = await client.positions()
-    told = f"{len(found)} positions after event {found.account_seq}."
+    summary = f"{len(found)} positions after event {found.account_seq}."
     if not found.complete:
-        told += " They are not complete."
-    return {"answer": told, "positions": marked(found)}
+        summary += " They are not complete."
+    return {"answer": summary, "positions": marked(found)}
 
 
 async def balances(client: AsyncClient, _: Nothing) -> Answer:
     found = await client.balances()
     if found.as_of is None:
-        told = "Nobody read the balances before: call again after a few seconds."
+        summary = "Nobody read the balances before: call again after a few seconds."
     else:
-        told = f"As the broker reported them at {found.as_of.isoformat()}."
-    return {"answer": told, "balances": marked(found)}
+        summary = f"As the broker reported them at {found.as_of.isoformat()}."
+    return {"answer": summary, "balances": marked(found)}
 
 
 async def events_since(client: AsyncClient, given: EventsSince) -> Answer:
@@ -57,8 +57,8 @@ async def events_since(client: AsyncClient, given: EventsSince) -> Answer:
         events.append(marked(event))
         last = event.account_seq
     more = "There are more" if has_more else "There are no more now"
-    told = f"{len(events)} events. {more}: continue with after_seq {last}."
-    return {"answer": told, "next_after_seq": last, "has_more": has_more, "events": events}
+    summary = f"{len(events)} events. {more}: continue with after_seq {last}."
+    return {"answer": summary, "next_after_seq": last, "has_more": has_more, "events": events}
 
 
 async def receipts(client: AsyncClient, given: SomeReceipts) -> Answer:
@@ -79,11 +79,11 @@ async def explain(client: AsyncClient, given: OneReceipt) -> Answer:
     receipt = await client.receipt(given.receipt_id)
     when = "before it was sent" if receipt.gate == "DOOR" else "when it was submitted"
     if receipt.verdict == "REFUSED":
-        told = f"The command was refused {when} by {', '.join(refusing(receipt.receipt))}."
+        summary = f"The command was refused {when} by {', '.join(refusing(receipt.receipt))}."
     else:
-        told = f"The command passed every rule {when}."
+        summary = f"The command passed every rule {when}."
     return {
-        "answer": told,
+        "answer": summary,
         "receipt": sentences_of(receipt.receipt),
         "command": marked(receipt.receipt.get("command")),
         **_short(receipt),

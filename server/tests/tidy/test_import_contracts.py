@@ -54,6 +54,15 @@ VIOLATIONS = {
         "import openbell_server.transport.rest",
     ),
     "The client never imports the server": ("sdk/src/openbell/__init__.py", "import openbell_server"),
+    "Only the server for agents uses the SDK of its protocol": ("sdk/src/openbell/cli/agents/install.py", "import mcp"),
+    "The server for agents calls the platform as a client": (
+        "mcp/src/openbell_mcp/orders.py",
+        "import openbell_server",
+    ),
+    "The server for agents imports in one direction": (
+        "mcp/src/openbell_mcp/marking.py",
+        "import openbell_mcp.catalogue",
+    ),
     "Client features import in one direction": (
         "sdk/src/openbell/events/records.py",
         "import openbell.intents.order_lists",
@@ -87,7 +96,7 @@ def lint(tree: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache"],
         cwd=tree,
-        env={"PYTHONPATH": f"{tree}/sdk/src:{tree}/server/src:{tree}/torture/src", "COLUMNS": "200"},
+        env={"PYTHONPATH": f"{tree}/sdk/src:{tree}/server/src:{tree}/torture/src:{tree}/mcp/src", "COLUMNS": "200"},
         capture_output=True,
         text=True,
         check=False,
@@ -97,7 +106,7 @@ def lint(tree: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    for part in ("sdk/src", "server/src", "torture/src"):
+    for part in ("sdk/src", "server/src", "torture/src", "mcp/src"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path

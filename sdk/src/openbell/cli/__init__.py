@@ -25,6 +25,7 @@ from openbell.cli import (
     watch,
     webhooks,
 )
+from openbell.cli.agents import install
 from openbell.cli.controls import halts, heartbeats, rules, symbols
 from openbell.cli.desk import desk_commands
 from openbell.cli.outcomes import OUTCOME_UNKNOWN, errors_as_messages
@@ -58,6 +59,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(operations.app, name="operations")
 app.add_typer(operations.users_app, name="users")
 app.add_typer(profiles.app, name="profiles")
+app.add_typer(install.app, name="mcp")
 app.command("login")(login.login)
 app.command("brokers")(brokers.show_brokers)
 app.command("calendars")(calendars.show_calendars)

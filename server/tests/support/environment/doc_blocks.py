@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[4]
-PAGES: Final = ("*.md", "docs/*.md", "docs/guides/*.md", "examples/README.md", "sdk/README.md", "torture/README.md")
+PAGES: Final = (
+    "*.md",
+    "docs/*.md",
+    "docs/guides/*.md",
+    "examples/README.md",
+    "mcp/README.md",
+    "sdk/README.md",
+    "torture/README.md",
+)
 TAGS: Final = frozenset({"bash", "python", "json", "text", "mermaid", "proto", "yaml", "ini", "ts"})
 EXECUTED: Final = frozenset({"bash", "python"})
 _BLOCK: Final = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)

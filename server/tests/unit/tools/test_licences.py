@@ -34,6 +34,13 @@ def test_every_package_of_the_runtime_lock_has_an_allowed_licence(licences: Any)
     assert licences.refusals(each.name for each in licences.pinned()) == []
 
 
+def test_every_package_that_openbell_mcp_brings_has_an_allowed_licence_and_none_is_on_a_server(licences: Any) -> None:
+    brought = licences.of_agents()
+    assert "mcp" in brought
+    assert licences.refusals(brought) == []
+    assert {each.name for each in licences.pinned()}.isdisjoint(brought)
+
+
 def test_a_licence_is_read_by_hand_only_for_packages_of_the_lock(licences: Any) -> None:
     assert licences.READ_BY_HAND.keys() <= {each.name for each in licences.pinned()}
 
