@@ -19,7 +19,7 @@ REFUSALS_READ_MAX: Final = 1000
 async def whoami(client: AsyncClient, _: Nothing) -> Answer:
     me = await client.operations.me()
     account = await _readable(client.accounts.show())
-    controls = await _readable(client.effective_controls())
+    controls = await _readable(client.effective_controls(api_key_id=me.principal_id))
     return {
         "answer": f"You trade with a key for {me.environment} accounts. Every limit is enforced by the platform;"
         " no tool can loosen one.",
