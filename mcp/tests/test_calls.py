@@ -106,6 +106,13 @@ async def test_a_lost_answer_is_an_unknown_outcome_with_the_same_key_and_never_a
         assert "fail" not in described["message"]
 
 
+async def test_a_halt_without_an_answer_may_be_set_and_is_safe_to_repeat() -> None:
+    for platform in (lost, not_connected, lambda _: httpx.Response(502)):
+        described = await failed(platform, "halt", {"reason": "enough"})
+        assert described["code"] == "outcome_unknown"
+        assert "a second call changes nothing more" in described["remedy"]
+
+
 async def test_a_command_that_never_left_is_not_sent() -> None:
     assert (await failed(not_connected, "place_order", ORDER))["code"] == "not_sent"
     assert (await failed(not_connected, "positions", {}))["code"] == "unreachable"
@@ -121,7 +128,7 @@ async def test_a_call_that_takes_too_long_ends_and_a_command_is_then_unknown(mon
     monkeypatch.setitem(TOOLS, "check_order", Entry("", NewOrder, endless))
     assert (await failed(lost, "place_order", ORDER))["code"] == "outcome_unknown"
     check = {name: value for name, value in ORDER.items() if name != "idempotency_key"}
-    assert (await failed(lost, "check_order", check))["code"] == "timeout"
+    assert (await failed(lost, "check_order", check))["code"] == "unreachable"
 
 
 async def test_a_defect_of_the_server_shows_no_text_and_leaves_a_command_unknown(

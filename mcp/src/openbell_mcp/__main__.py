@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -45,6 +46,9 @@ async def _serve_stdio(profile: str | None) -> None:
 async def _serve_http(host: str, port: int) -> None:
     from openbell_mcp.http import HttpSettings, serve
 
+    # To standard error; refused tokens are information.
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("openbell_mcp").setLevel(logging.INFO)
     await serve(HttpSettings.from_environment(os.environ), host, port)
 
 

@@ -4,7 +4,16 @@ from typing import Any, Final
 
 import msgspec
 
-from openbell.errors import ApiError, EventMissed, NotConfigured, OpenbellError, OutcomeUnknown, Unreachable
+from openbell.errors import (
+    ApiError,
+    EventMissed,
+    NotConfigured,
+    OpenbellError,
+    OutcomeUnknown,
+    Unavailable,
+    UnexpectedReply,
+    Unreachable,
+)
 from openbell_mcp.marking import plain
 from openbell_mcp.receipts import sentences_of
 
@@ -40,31 +49,35 @@ def outcome_unknown(reason: str, idempotency_key: str) -> Problem:
     )
 
 
-def defect(idempotency_key: str | None) -> Problem:
+def defect(idempotency_key: str | None, *, changes: bool) -> Problem:
     """A failure that nobody foresaw; its text stays in the log."""
+    if changes and idempotency_key is None:
+        return change_unknown()
     if idempotency_key is not None:
         return outcome_unknown("openbell-mcp itself failed.", idempotency_key)
     return problem("internal_error", "openbell-mcp itself failed.", "Call the tool again; if it lasts, report it.")
 
 
-def describe(error: Exception, idempotency_key: str | None) -> Problem:
-    """`idempotency_key` is that of the command that failed, if it was one."""
+def change_unknown() -> Problem:
+    """The answer to a change that can be repeated was lost."""
+    return problem(
+        "outcome_unknown",
+        "It is not known whether the change was made: no answer arrived.",
+        "Call the tool again: a second call changes nothing more.",
+    )
+
+
+def describe(error: Exception, idempotency_key: str | None, *, changes: bool) -> Problem:
+    """`idempotency_key` is that of the command that failed, if it was one; `changes`: the tool does not only read."""
     match error:
         case OutcomeUnknown():
             return outcome_unknown("no answer arrived.", error.idempotency_key)
-        case TimeoutError() if idempotency_key is not None:
-            return outcome_unknown("the answer took too long.", idempotency_key)
-        case TimeoutError():
-            return problem("timeout", "The platform took too long to answer.", "Call the tool again.")
-        case Unreachable() if idempotency_key is not None:
-            return problem(
-                "not_sent",
-                "This call sent no command, because the platform cannot be reached.",
-                "Call the tool again in a moment with the same idempotency_key: an earlier call may have sent it.",
-                idempotency_key=idempotency_key,
-            )
-        case Unreachable():
-            return problem("unreachable", "The platform cannot be reached.", "Call the tool again in a moment.")
+        case TimeoutError() | Unreachable() if idempotency_key is not None:
+            return _command_without_answer(error, idempotency_key)
+        case TimeoutError() | Unreachable() | Unavailable() | UnexpectedReply() if changes and idempotency_key is None:
+            return change_unknown()
+        case TimeoutError() | Unreachable():
+            return problem("unreachable", "The platform does not answer.", "Call the tool again in a moment.")
         case ApiError():
             return _refusal(error, idempotency_key)
         case EventMissed():
@@ -75,6 +88,17 @@ def describe(error: Exception, idempotency_key: str | None) -> Problem:
         case OpenbellError():
             return problem("unexpected_reply", error.message, error.remedy)
     return problem("invalid_arguments", str(error), "Correct the arguments; nothing was sent.")
+
+
+def _command_without_answer(error: TimeoutError | Unreachable, idempotency_key: str) -> Problem:
+    if isinstance(error, TimeoutError):
+        return outcome_unknown("the answer took too long.", idempotency_key)
+    return problem(
+        "not_sent",
+        "This call sent no command, because the platform cannot be reached.",
+        "Call the tool again in a moment with the same idempotency_key: an earlier call may have sent it.",
+        idempotency_key=idempotency_key,
+    )
 
 
 def invalid(error: msgspec.ValidationError) -> Problem:

@@ -79,14 +79,15 @@ async def run_tool(client: AsyncClient, name: str, arguments: dict[str, Any]) ->
         given = msgspec.convert(arguments, entry.arguments)
     except msgspec.ValidationError as error:
         return _failed(invalid(error))
+    key, changes = getattr(given, "idempotency_key", None), not entry.reads
     try:
         async with asyncio.timeout(CALL_SECONDS):
             return _result(await entry.run(client, given), is_error=False)
     except (OpenbellError, TimeoutError, ValueError) as error:
-        return _failed(describe(error, getattr(given, "idempotency_key", None)))
+        return _failed(describe(error, key, changes=changes))
     except Exception:  # noqa: BLE001 - a defect of ours: its text stays in the log, and the outcome is not known
         _LOG.exception("tool %s failed", name)
-        return _failed(defect(getattr(given, "idempotency_key", None)))
+        return _failed(defect(key, changes=changes))
 
 
 def _failed(described: dict[str, Any]) -> CallToolResult:
