@@ -40,17 +40,17 @@ async def test_a_valid_token_shows_its_subject_and_is_not_kept() -> None:
         {"aud": None},
         {"iss": "https://other.example.com"},
         {"iss": None},
-        {"exp": int(time.time()) - 1},
+        {"exp": 1},
         {"exp": None},
         {"exp": "never"},
-        {"nbf": int(time.time()) + 600},
+        {"nbf": 4_102_444_800},
         {"sub": None},
         {"sub": ""},
         {"sub": "x" * 256},
         {"sub": "ann\nbob"},
         {"extra": "x" * 8192},
     ],
-    ids=str,
+    ids=lambda claims: str(claims)[:40],
 )
 async def test_a_token_with_a_wrong_claim_is_refused(claims: dict[str, Any]) -> None:
     issuer = AgentIssuer()
