@@ -212,7 +212,7 @@ async def uses_every_tool(agent: Agent, platform: LocalPlatform, account_id: str
 async def changes_and_cancels(agent: Agent) -> None:
     resting = (await agent.call("place_order", **RESTING, idempotency_key="2"))["intent_id"]
     assert (await agent.call("wait_for_order", intent_id=resting, seconds=1))["is_final"] is False
-    terms = {"order_type": "LIMIT", "limit_price": "0.02", "quantity": "20"}
+    terms: dict[str, Any] = {"order_type": "LIMIT", "limit_price": "0.02", "quantity": "20"}
     replaced = await agent.call("replace_order", intent_id=resting, **terms, idempotency_key="3")
     assert replaced["order"]["action_type"] == "REPLACE"
 
