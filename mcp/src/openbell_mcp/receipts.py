@@ -41,7 +41,7 @@ def sentences_of(body: Mapping[str, Any]) -> list[Line]:
     """One sentence for each rule of a receipt's body, those that refused first."""
     findings = findings_of(dict(body))
     if not findings:
-        return ["No rule applies to this command."]
+        return ["This receipt cannot be read here." if body.get("rules") else "No rule applies to this command."]
     ordered = sorted(findings, key=lambda each: each.verdict == "PASSED")
     sentences = [line for each in ordered[:SENTENCES_MAX] for line in _lines(each)]
     if exempt := body.get("exempt"):
