@@ -17,6 +17,7 @@ from openbell_server.brokers.paper.wire import LedgerOrderBody
 from openbell_server.devtools.demo.read_ledgers import read_orders
 from openbell_server.devtools.local_platform import IDENTITY_PROVIDER, LocalPlatform
 from proof.agent_attacks import PRICE, HostileCall, Reply, Target, Transport, hostile_calls
+from proof.agent_tools import over_tools
 from proof.figures import Figures
 from support.builders.tenant import Tenant, a_tenant, an_account
 from support.identity.bearers import external_id_of
@@ -111,8 +112,13 @@ async def _prove(figures: Figures, platform: LocalPlatform) -> None:
             api_key_id=agent["id"],
         )
         before = await _settled(desk)
-        replies = await _attack(http, agent["api_key"], target, *SIZES[figures.size])
-        _report_replies(figures, replies)
+        count, sessions = SIZES[figures.size]
+        by_rest = await _attack(over_rest(http, agent["api_key"]), target, SEED, count, sessions)
+        account = str(tenant.account.id)
+        async with over_tools(environment, agent["api_key"], account, max(1, sessions // 8)) as send:
+            by_tools = await _attack(send, target, SEED + 1, count, sessions)
+        _report_replies(figures, "over REST", by_rest)
+        _report_replies(figures, "over MCP", by_tools)
         after = await _settled(desk)
         _report_orders(figures, before, after, await desk.at_broker(*elsewhere))
         await _prove_worst_case(figures, desk, calm)
@@ -158,10 +164,9 @@ async def _settled(desk: Desk) -> list[LedgerOrderBody]:
 
 
 async def _attack(
-    http: httpx.AsyncClient, api_key: str, target: Target, count: int, sessions: int
+    send: Transport, target: Target, seed: int, count: int, sessions: int
 ) -> list[tuple[HostileCall, Reply]]:
-    calls, replies = hostile_calls(target, SEED, count), list[tuple[HostileCall, Reply]]()
-    send = over_rest(http, api_key)
+    calls, replies = hostile_calls(target, seed, count), list[tuple[HostileCall, Reply]]()
 
     async def session() -> None:
         for call in calls:
@@ -182,7 +187,7 @@ def over_rest(http: httpx.AsyncClient, api_key: str) -> Transport:
     return send
 
 
-def _report_replies(figures: Figures, replies: Sequence[tuple[HostileCall, Reply]]) -> None:
+def _report_replies(figures: Figures, how: str, replies: Sequence[tuple[HostileCall, Reply]]) -> None:
     failed = [(call, reply) for call, reply in replies if reply.status >= 500]
     passed = [(call, reply) for call, reply in replies if reply.status < 300 and not call.may_pass]
     unexplained = [
@@ -192,11 +197,13 @@ def _report_replies(figures: Figures, replies: Sequence[tuple[HostileCall, Reply
     ]
     for call, reply in [*failed, *passed, *unexplained][:SHOWN_MAX]:
         print(call, reply)
-    figures.shown("hostile calls", len(replies))
-    figures.shown("hostile calls by reply", str(dict(Counter(reply.code or reply.status for _, reply in replies))))
-    figures.exactly("calls answered by 5xx", len(failed), 0)
-    figures.exactly("hostile calls that passed", len(passed), 0)
-    figures.exactly("refusals without a code, or by a rule without a receipt", len(unexplained), 0)
+    figures.shown(f"hostile calls {how}", len(replies))
+    figures.shown(
+        f"hostile calls {how} by reply", str(dict(Counter(reply.code or reply.status for _, reply in replies)))
+    )
+    figures.exactly(f"calls {how} that ended in an error of the platform", len(failed), 0)
+    figures.exactly(f"hostile calls {how} that passed", len(passed), 0)
+    figures.exactly(f"refusals {how} without a code, or by a rule without a receipt", len(unexplained), 0)
 
 
 def _worth(order: LedgerOrderBody) -> Decimal:
