@@ -37,6 +37,15 @@ _DayLoss = Annotated[
 _OrdersPerMinute = Annotated[
     int | None, typer.Option("--orders-per-minute", help="Orders and replacements.", show_default=False)
 ]
+_Permissions = Annotated[
+    list[str] | None, typer.Argument(metavar="[PERMISSION...]", help="For example intent:read.", show_default=False)
+]
+_ExpiresAt = Annotated[
+    str | None, typer.Option("--expires-at", "--expires", help="For example 2027-03-06T21:00:00Z.", show_default=False)
+]
+_Accounts = Annotated[
+    str | None, typer.Option("--accounts", help="The only accounts that it may use: ID,ID.", show_default=False)
+]
 _OpenOrders = Annotated[int | None, typer.Option("--open-orders", help="Per account.", show_default="10")]
 
 
@@ -45,21 +54,13 @@ _OpenOrders = Annotated[int | None, typer.Option("--open-orders", help="Per acco
 def create(
     call: Call,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
-    permissions: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[PERMISSION...]", help="For example intent:read.", show_default=False),
-    ] = None,
+    permissions: _Permissions = None,
     live: Annotated[bool, typer.Option("--live", help="For live accounts; without it, for paper accounts.")] = False,
-    expires_at: Annotated[
-        str | None,
-        typer.Option("--expires-at", "--expires", help="For example 2027-03-06T21:00:00Z.", show_default=False),
-    ] = None,
+    expires_at: _ExpiresAt = None,
     own_orders_only: Annotated[
         bool, typer.Option("--own-orders-only", help="Let it cancel and replace only orders that it created.")
     ] = False,
-    accounts: Annotated[
-        str | None, typer.Option("--accounts", help="The only accounts that it may use: ID,ID.", show_default=False)
-    ] = None,
+    accounts: _Accounts = None,
     agent: Annotated[
         bool, typer.Option("--agent", help="For an AI agent: fixed permissions, and the limits below as rules.")
     ] = False,

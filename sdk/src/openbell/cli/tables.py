@@ -159,8 +159,8 @@ def _add_account_event(line: Text, event: Event) -> None:
     elif event.balances_changed is not None:
         money = event.balances_changed
         amounts = {"cash": money.cash, "equity": money.equity, "buying power": money.buying_power}
-        told = [f"{name} {plain(amount)}" for name, amount in amounts.items() if amount is not None]
-        line.append(f"money   {printable(money.currency)}  {', '.join(told)}")
+        shown = [f"{name} {plain(amount)}" for name, amount in amounts.items() if amount is not None]
+        line.append(f"money   {printable(money.currency)}  {', '.join(shown)}")
     elif event.broker_position is not None:
         line.append(f"holds   {printable(event.broker_position.symbol)}  {plain(event.broker_position.quantity)}")
     elif event.primed is not None:

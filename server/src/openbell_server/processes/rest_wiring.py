@@ -384,7 +384,6 @@ def _event_routes(given: RestDependencies, shared: _Stores, streams: EventStream
 
 
 def message_poster(private_targets: Collection[str]) -> WebhookPoster:
-    """Sends test messages of webhooks."""
     return WebhookPoster(private_targets=private_targets, whole_seconds=TRY_SECONDS)
 
 

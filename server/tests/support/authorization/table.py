@@ -348,6 +348,7 @@ ROWS = (
     _manage_keys("create key", f"POST {_KEYS}", 201, NO_OBJECT, while_open=True),
     _manage_keys("list keys", f"GET {_KEYS}", 200, NO_OBJECT, while_open=False),
     _manage_keys("show key", f"GET {_KEYS}/{{api_key_id}}", 200, KEYS, while_open=False),
+    _manage_keys("worst case of a key", f"GET {_KEYS}/{{api_key_id}}/worst-case", 200, KEYS, while_open=False),
     _manage_keys("change key", f"PATCH {_KEYS}/{{api_key_id}}", 200, KEYS, while_open=True),
     # What a key may do is taken away in a disabled organization too.
     _manage_keys("delete key", f"DELETE {_KEYS}/{{api_key_id}}", 204, KEYS, while_open=False),

@@ -64,16 +64,10 @@ ID_PARAMETERS = {
     *("account_id", "account_ids"),
     *("intent_id", "intent_ids"),
     *("order_id", "action_id", "action_ids"),
-    "api_key_id",
-    *("key_id", "key_ids"),
-    "external_id",
-    "execution_ids",
+    *("api_key_id", "key_id", "key_ids"),
+    *("external_id", "execution_ids"),
     *("outbox_ids", "outbox_id"),
-    "executor_id",
-    "credential_id",
-    "receipt_id",
-    "of_whom",
-    "webhook_id",
+    *("executor_id", "credential_id", "receipt_id", "of_whom", "webhook_id"),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from openbell_server.domain.orders.order_terms import EXACT
 
-# A measurement older than this says nothing about now.
+# An older measurement is no basis for a limit.
 AGE_MAX: Final = timedelta(seconds=30)
 _NOTHING: Final = Decimal(0)
 

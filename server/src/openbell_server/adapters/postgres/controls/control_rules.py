@@ -180,16 +180,14 @@ def decode_terms(text: str) -> RuleTerms:
 
 
 def _terms(stored: Mapping[str, Any]) -> RuleTerms:
-    on_missing = stored["on_missing"]
     return RuleTerms(
         mode=Mode(stored["mode"]),
-        on_missing=None if on_missing is None else OnMissing(on_missing),
+        on_missing=stored["on_missing"] and OnMissing(stored["on_missing"]),
         parameters=stored["parameters"],
     )
 
 
 def visible_to(wanted: RuleFilter) -> dict[str, Any]:
-    """What limits a list to what its caller may read."""
     return {"environment": wanted.environment, "account_ids": wanted.account_ids, "own_key": wanted.own_key}
 
 
@@ -228,7 +226,7 @@ def _unless_removed(rule: StoredRule | None) -> StoredRule | None:
 
 def _require_version(before: StoredRule | None, expected: Collection[int] | None) -> None:
     """A missing rule has version 0; stored versions begin at 1."""
-    version = 0 if before is None else before.version
+    version = before.version if before else 0
     if expected is not None and version not in expected:
         raise Problem("version_mismatch", f"the rule is at version {version}" if version else "the rule is not set")
 
@@ -397,7 +395,5 @@ def _rule(address: Address, row: asyncpg.Record) -> StoredRule:
         updated_at=row["updated_at"],
         principal=(row["principal_type"], row["principal_id"]),
     )
-    if row["override_terms"] is None:
-        return rule
-    until = row["override_expires_at"]
-    return replace(rule, override=Override(terms=decode_terms(row["override_terms"]), expires_at=until))
+    terms, until = row["override_terms"], row["override_expires_at"]
+    return rule if terms is None else replace(rule, override=Override(terms=decode_terms(terms), expires_at=until))

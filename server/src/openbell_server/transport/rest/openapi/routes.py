@@ -15,6 +15,7 @@ from openbell_server.transport.rest.entry import AnyRequest
 from openbell_server.transport.rest.openapi.document import ACCOUNTS, openapi_document
 from openbell_server.transport.rest.openapi.page import CONTENT_SECURITY_POLICY, render
 
+_REFERENCE: Final = re.compile(r'\{\s+("\$ref": "[^"]*")\s+\}')
 _NAMES: Final = re.compile(r'\[\s+("[\w./:*-]+"(?:,\s+"[\w./:*-]+")*)\s+\]')
 
 
@@ -62,6 +63,6 @@ def description_routes() -> list[HTTPRouteHandler]:
 
 
 def document_text(document: dict[str, object]) -> str:
-    """A list of names is in one line, so that a longer one does not move the rest of the document."""
+    """A reference and a list of names are in one line, so that a change of one does not move the rest."""
     text = msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
-    return _NAMES.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    return _NAMES.sub(lambda found: f"[{' '.join(found[1].split())}]", _REFERENCE.sub(r"{\1}", text))
