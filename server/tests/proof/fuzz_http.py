@@ -82,7 +82,7 @@ async def _prepare(platform: LocalPlatform) -> Field:
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": seeded.api_key}, timeout=60) as client:
         intents = [(await client.post(f"/v1/accounts/{account}/intents", json=body)).json() for _ in range(3)]
         page = (await client.get(f"/v1/accounts/{account}/intents")).json()
-        document = (await client.get("/openapi.json")).json()
+        document, me = (await client.get("/openapi.json")).json(), (await client.get("/v1/me")).json()
     async with httpx.AsyncClient(base_url=url, headers={"authorization": admin}, timeout=60) as client:
         new_account = {"name": "to be changed", "broker": "paper", "environment": "paper"}
         accounts = [(await client.post("/v1/accounts", json=new_account)).json() for _ in range(8)]
@@ -95,6 +95,7 @@ async def _prepare(platform: LocalPlatform) -> Field:
             "api_key_id": [key["id"] for key in keys],
             "webhook_id": [webhook["id"] for webhook in webhooks],
         },
+        "kept_key": me["principal_id"],
         "spare_accounts": [account["id"] for account in accounts],
         "kept_accounts": [str(account_id) for account_id in platform.seeded.account_ids],
         "organization_id": str(seeded.organization_id),
@@ -176,10 +177,21 @@ def _tell(figures: Figures, field: Field, reports: list[dict[str, Any]]) -> None
         figures.exactly(f"failed checks, 5xx and schema breaks as {who}", faults, 0)
 
 
+def _forget_heartbeats(client: httpx.Client, api_key: str, admin: str) -> None:
+    """The fuzzer may have promised heartbeats of the key: disarm them, and lift the halt if they were missed."""
+    key_id = client.get("/v1/me", headers={"x-api-key": api_key}).raise_for_status().json()["principal_id"]
+    place, headers = {"scope": "KEY", "api_key_id": key_id}, {"authorization": admin}
+    disarmed = client.delete("/v1/controls/heartbeats", params=place, headers=headers)
+    assert disarmed.status_code in {204, 404, 409}, disarmed.text
+    resumed = {"status": "ACTIVE", "reason": "the fuzzer promised heartbeats"}
+    client.put("/v1/controls/switches", params=place, json=resumed, headers=headers).raise_for_status()
+
+
 def _model(figures: Figures, platform: LocalPlatform, field: Field, size: dict[str, Any]) -> None:
     with httpx.Client(base_url=field.url, timeout=60) as client:
         # An account of its own: the fuzzer has set controls on the first one.
         account_id, admin = str(platform.seeded.account_ids[1]), field.principals["admin"].partition(" ")[2]
+        _forget_heartbeats(client, platform.seeded.api_key, admin)
         world = World(client, account_id, platform.seeded.api_key, admin, Conformance(field.document))
         limits = settings(
             max_examples=size["runs"],

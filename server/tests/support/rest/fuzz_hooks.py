@@ -56,12 +56,22 @@ HONEST = (
     "does not go with",
     "is for pages",
     "both set where to begin",
+    # What a desk command needs depends on its type, and what a promise needs on its caller.
+    "must be absent: a position",
+    "is missing: CLOSE_POSITION",
+    "is required for users with scope KEY",
+    # A key has a budget, or permissions.
+    "is required without agent",
+    "left out for an agent",
+    "must be given for an agent key",
+    "accounts of the organization",
+    "/agent",
 )
 
 # They disable, close or break accounts: those that others trade on are not theirs.
 CHANGING = {
     *("changeAccount", "closeAccount", "putFaultPlan"),
-    *("putRule", "putSwitch"),
+    *("putRule", "putSwitch", "putHeartbeat"),
 }
 # What the place of a rule or switch is addressed by.
 NAMED_BY = {"ORGANIZATION": (), "ACCOUNT": ("account_id",), "SYMBOL": ("account_id", "symbol"), "KEY": ("api_key_id",)}
@@ -112,7 +122,7 @@ def map_path_parameters(context: HookContext, path_parameters: dict[str, Any]) -
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
-    """An id that an answer gave away is no excuse either: accounts that others trade on stay open."""
+    """Also with an id that a response contained: accounts and the key that others trade with stay as they are."""
     del context, kwargs
     operation_id = case.operation.definition.raw.get("operationId")
     named = str((case.path_parameters or {}).get("account_id", "")).lower()
@@ -121,6 +131,9 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     named = str((case.query or {}).get("account_id", "")).lower()
     if operation_id in CHANGING and named in WORLD["kept_accounts"]:
         case.query["account_id"] = WORLD["spare_accounts"][0]
+    for place in (case.path_parameters, case.query):
+        if case.method != "GET" and str((place or {}).get("api_key_id", "")).lower() == WORLD["kept_key"]:
+            place["api_key_id"] = WORLD["ids"]["api_key_id"][0]
 
 
 @schemathesis.hook
@@ -169,17 +182,24 @@ def map_body(context: HookContext, body: Any) -> Any:
             and _is_to_be_replaced(rule["parameters"])
         ):
             rule["parameters"] = {"quantity": "1000000"}
-    # The whole organization trades on.
-    if isinstance(body, dict) and body.get("mode") == "HARD" and _operation_id(context) == "putRule":
-        body["mode"] = "SHADOW"
-    if isinstance(body, dict) and "status" in body and _operation_id(context) == "putSwitch":
-        body["status"] = "ACTIVE" if body["status"] in ("HALTED", "REDUCE_ONLY") else body["status"]
+    if isinstance(body, dict):
+        _trade_on(body, _operation_id(context))
     if isinstance(body, dict) and isinstance(body.get("account_ids"), list):
         body["account_ids"] = [_often(each, WORLD["ids"]["account_id"]) for each in body["account_ids"]]
     key = body.get("api_key") if isinstance(body, dict) else None
     if isinstance(key, str) and PLAIN.fullmatch(key) and len(key) % 2:
         body["api_key"] = WORLD["api_key"]
     return body
+
+
+def _trade_on(body: dict[str, Any], operation_id: str) -> None:
+    """The whole organization trades on. Nobody sends a second heartbeat, so none may be missed before the end."""
+    if body.get("mode") == "HARD" and operation_id == "putRule":
+        body["mode"] = "SHADOW"
+    if "status" in body and operation_id == "putSwitch":
+        body["status"] = "ACTIVE" if body["status"] in ("HALTED", "REDUCE_ONLY") else body["status"]
+    if operation_id == "putHeartbeat" and body.get("timeout_seconds") in range(5, 300):
+        body["timeout_seconds"] = 300
 
 
 @schemathesis.check
