@@ -359,6 +359,7 @@ FRESH: dict[str, Callable[[], dict[str, Any]]] = {
     "prune_events_across_organizations": lambda: {"keep_seconds": 7 * 86_400.0},
     "create_api_key": lambda: {"api_key_id": new_id(), "key_id": new_id().hex[-12:]},
     "open_account": lambda: {"account_id": new_id()},
+    "add_desk_command": lambda: {"desk_command_id": new_id()},
     "list_actions_of_reference": lambda: {"action_type": "CREATE"},
     "keep_refusal": lambda: {"receipt_id": new_id()},
     "add_webhook": lambda: {"webhook_id": new_id()},
