@@ -48,6 +48,7 @@ _ORDERS: dict[str, Any] = {
     "is_closed": None,
     "certainty": None,
     "environment": None,
+    "account_ids": None,
     "row_limit": 50,
 }
 # The action, the order, and its first and last action.

@@ -37,7 +37,7 @@ MAY_RUN: dict[str, set[Role]] = {
     "accounts.save_account": {_T},
     "api_key_records.list_api_key_records": {_T, Role.KEYS},
     "api_key_records.has_more_keys": {_T, _O, _X, Role.KEYS},
-    "api_key_records.open_accounts_among": {*_READ, _O},
+    "api_key_records.open_accounts_among": {*_READ},
     "api_key_records.find_api_key_record": {_T, Role.KEYS},
     "api_key_records.lock_api_key_record": {_T},
     "api_key_records.change_api_key_record": {_T},
