@@ -54,7 +54,7 @@ class Size:
 
 
 SIZES = {
-    "full": Size(orders=500, resting=400, kills=5, fault_seconds=30.0),
+    "full": Size(orders=600, resting=500, kills=5, fault_seconds=30.0),
     "gate": Size(orders=60, resting=45, kills=1, fault_seconds=1.5),
 }
 
@@ -172,7 +172,7 @@ async def _kill_executors(stage: Stage, kills: int) -> None:
         before = await _cancels(stage)
 
         async def is_cancelling(before: int = before) -> bool:
-            return await _cancels(stage) > before or not await _has_open_command(stage)
+            return await _cancels(stage) > before or await _waits_for_broker(stage)
 
         await until(is_cancelling, 120)
         stage.platform.stack.kill(EXECUTOR)
@@ -185,8 +185,14 @@ async def _cancels(stage: Stage) -> int:
     return int(await stage.owner.fetchval(counting))
 
 
-async def _has_open_command(stage: Stage) -> bool:
-    return bool(await stage.owner.fetchval("select count(*) from openbell.desk_commands where ended_at is null"))
+async def _waits_for_broker(stage: Stage) -> bool:
+    """Whether no further cancel may follow: no command is open, or the broker answers none about an order."""
+    return bool(
+        await stage.owner.fetchval(
+            "select not exists (select from openbell.desk_commands where ended_at is null) or exists"
+            " (select from openbell.action_states where action_type = 'CANCEL' and state = 'UNKNOWN')"
+        )
+    )
 
 
 async def _wait(figures: Figures, stage: Stage, command: DeskCommand, size: Size, name: str) -> DeskCommand:
