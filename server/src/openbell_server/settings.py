@@ -103,6 +103,21 @@ class Settings(BaseSettings):
     webhook_private_targets: frozenset[str] = frozenset()
     # How long deliveries of an account's events may fail before they are paused until somebody resumes them.
     webhook_park_hours: PositiveFloat = 24
+    # The console: where it listens, and its address in browsers: https://HOST.
+    console_host: str = "127.0.0.1"
+    console_port: int = 8070
+    console_url: str = ""
+    # Where it calls the api. Empty: http at api_host and api_port.
+    console_api_url: str = ""
+    # The OpenID provider where users of the console sign in, and the console's client there. The secret may be empty
+    # for a public client.
+    console_issuer: str = ""
+    console_client_id: str = ""
+    console_client_secret: SecretStr = SecretStr("")
+    # The audience that the api expects in access tokens, for providers that issue tokens for a named one.
+    console_audience: str = ""
+    # Encrypts the users' tokens in the database; must be the same on every replica of the console.
+    console_key: SecretStr = SecretStr("")
     log_level: str = "INFO"
     # The address of each process's metrics and readiness; port 0: none.
     operations_host: str = "127.0.0.1"
@@ -157,11 +172,14 @@ class Settings(BaseSettings):
         return caps_with({name: getattr(self, f"cap_{name}") for name in CAPS})
 
     def cursor_key(self) -> bytes:
+        return self.strong_secret("cursor_secret")
+
+    def strong_secret(self, name: str) -> bytes:
         """Raises OperatorError if the secret is empty, or weak enough to be guessed."""
-        secret = self.require("cursor_secret")
+        secret = self.require(name)
         if is_guessable(secret):
             raise OperatorError(
-                f"OPENBELL_CURSOR_SECRET can be guessed: it needs {KEY_LENGTH_MIN} characters or more, of which"
+                f"OPENBELL_{name.upper()} can be guessed: it needs {KEY_LENGTH_MIN} characters or more, of which"
                 f" {SECRET_CHARACTERS_MIN} or more differ. Set it to the output of `openssl rand -hex 32`, the same on"
                 " every replica."
             )

@@ -11,6 +11,7 @@ PROCESSES = {
     "stream": "Serve the gRPC event stream.",
     "relay": "Notify executors of accounts that have work.",
     "executor": "Send actions to their brokers and follow their orders.",
+    "console": "Serve the console, and call the api for its users.",
     "paper": "Run the built-in paper broker.",
     "front": "Run api and stream in one process, as `all` does.",
     "back": "Run relay and executor in one process, as `all` does.",

@@ -22,6 +22,7 @@ WATCH_SECONDS = 0.5
 RESTARTS_MAX = 20
 API_PORT = 8080
 STREAM_PORT = 8443
+CONSOLE_PORT = 8070
 # The default port of examples/webhook_receiver.py.
 RECEIVER_PORT = 9000
 _RECEIVERS = "OPENBELL_WEBHOOK_PRIVATE_TARGETS"
@@ -55,14 +56,15 @@ def run_dev(folder: Path, port: int | None = None, keep: Path | None = None) -> 
     ):
         kept = opened.enter_context(KeptFolder(keep)) if keep else None
         print("Starting PostgreSQL, NATS, the platform and the paper broker …", flush=True)
-        platform = _start(folder / "logs", issuer.setting, port, kept)
+        platform = _start(folder / "logs", issuer, port, kept)
         opened.callback(platform.stop)
-        files = _settings_files(platform, issuer.login_environment)
+        console = {"OPENBELL_CONSOLE_URL": platform.stack.environment["OPENBELL_CONSOLE_URL"]}
+        files = _settings_files(platform, issuer.login_environment | console)
         for name, values in files.items():
             text = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in values.items())
             write_private(folder / name, text)
         try:
-            _greet(platform, folder, keep)
+            _greet(platform, folder, keep, issuer.sign_in_key)
             _watch(platform, stopped)
         finally:
             for name in files:
@@ -71,7 +73,7 @@ def run_dev(folder: Path, port: int | None = None, keep: Path | None = None) -> 
     print(f"Everything has ended; the data is kept in {keep}." if keep else "Everything has ended; nothing was kept.")
 
 
-def _start(logs: Path, issuers: str, port: int | None, kept: KeptFolder | None) -> LocalPlatform:
+def _start(logs: Path, issuer: DevIssuer, port: int | None, kept: KeptFolder | None) -> LocalPlatform:
     """Start a platform; if another program took a port meanwhile, try again with other ports."""
     allowed = {_RECEIVERS: json.dumps([f"127.0.0.1:{preferred_port(RECEIVER_PORT)}"])}
     if kept:
@@ -80,16 +82,19 @@ def _start(logs: Path, issuers: str, port: int | None, kept: KeptFolder | None) 
     tries = 0
     while True:
         tries += 1
+        console_port = preferred_port(CONSOLE_PORT)
         settings = {
             "OPENBELL_API_PORT": str(port or preferred_port(API_PORT)),
             "OPENBELL_STREAM_PORT": str(preferred_port(STREAM_PORT)),
-            "OPENBELL_ISSUERS": issuers,
+            "OPENBELL_ISSUERS": issuer.setting,
+            "OPENBELL_CONSOLE_PORT": str(console_port),
+            **issuer.console_environment(f"http://127.0.0.1:{console_port}"),
             "OPENBELL_ALPACA_FRONT": "true",
             # Prices move, so that a limit order near the price fills sooner or later.
             "OPENBELL_PAPER_PRICES": "walk:seed=1,step_ms=500,bps=20",
             _RECEIVERS: allowed[_RECEIVERS],
         }
-        platform = LocalPlatform(logs, settings, with_limits=True, processes=("paper", "all"), kept=kept)
+        platform = LocalPlatform(logs, settings, with_limits=True, processes=("paper", "all", "console"), kept=kept)
         try:
             platform.start()
         except ChildFailed as failure:
@@ -153,10 +158,10 @@ def _interrupt() -> Iterator[threading.Event]:
             signal.signal(number, action)
 
 
-def _greet(platform: LocalPlatform, folder: Path, keep: Path | None) -> None:
+def _greet(platform: LocalPlatform, folder: Path, keep: Path | None, sign_in_key: str) -> None:
     client, stack = platform.client_environment(), platform.stack
     (receiver,) = json.loads(stack.environment[_RECEIVERS])
-    ports = [f"{name} {stack.operations_url(name).rpartition(':')[2]}" for name in ("paper", *PARTS)]
+    ports = [f"{name} {stack.operations_url(name).rpartition(':')[2]}" for name in ("paper", "console", *PARTS)]
     openbell, server = _program("openbell"), _program("openbell-server")
     data = f"kept in {keep}" if keep else "removed at the end; `dev --keep DIR` keeps it"
     ending = "the next start goes on from there" if keep else "nothing is left behind"
@@ -165,6 +170,7 @@ def _greet(platform: LocalPlatform, folder: Path, keep: Path | None) -> None:
         f"""
 Openbell is ready. Ctrl-C stops it; {ending}.
 
+  console   {stack.environment["OPENBELL_CONSOLE_URL"]}/console/login?login_hint={sign_in_key}
   REST      {client["OPENBELL_URL"]}, described at {client["OPENBELL_URL"]}/docs
   Alpaca    {client["OPENBELL_URL"]}/alpaca, for bots written for Alpaca; .openbell/dev.env has their settings
   stream    {client["OPENBELL_STREAM"]} (gRPC)

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from openbell_server.devtools.child_processes import ProcessStamp
+from openbell_server.devtools.dev_sign_in import CONSOLE_CLIENT, CodeFlow, Reply
 from openbell_server.devtools.local_platform import ACME
 from openbell_server.domain.access.principals import PrincipalKind, Role
 from openbell_server.domain.errors import OperatorError
@@ -53,6 +54,7 @@ class DevIssuer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _IssuerRequest)
         self._address = f"http://127.0.0.1:{self._server.server_port}"
         replies = _Replies(self._address, private, self._client_id)
+        self._sign_in = replies.sign_in
         replies.pages["/jwks"] = {"keys": [{**described, "kid": KEY_ID, "use": "sig", "alg": "EdDSA"}]}
         self._server.replies = replies  # type: ignore[attr-defined]  # read by the handler
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -76,6 +78,20 @@ class DevIssuer:
             "OPENBELL_LOGIN_ISSUER": _issuer(self._address, PrincipalKind.USER),
             "OPENBELL_LOGIN_CLIENT_ID": self._client_id,
         }
+
+    def console_environment(self, url: str) -> dict[str, str]:
+        """Settings of the console at this address, which alone may sign users in."""
+        self._sign_in.redirect = f"{url}/console/callback"
+        return {
+            "OPENBELL_CONSOLE_URL": url,
+            "OPENBELL_CONSOLE_ISSUER": _issuer(self._address, PrincipalKind.USER),
+            "OPENBELL_CONSOLE_CLIENT_ID": CONSOLE_CLIENT,
+        }
+
+    @property
+    def sign_in_key(self) -> str:
+        """Needed as login_hint by whoever signs in to the console."""
+        return self._sign_in.key
 
     @property
     def setting(self) -> str:
@@ -121,18 +137,28 @@ def _signed(key: str, address: str, kind: PrincipalKind, subject: str, claims: d
     return jwt.encode(payload, key, algorithm="EdDSA", headers={"kid": KEY_ID, "typ": TOKEN_TYPE})
 
 
+def _id_token(key: str, address: str, client_id: str, nonce: str) -> str:
+    now = int(time.time())
+    issuer = _issuer(address, PrincipalKind.USER)
+    payload = {"iss": issuer, "aud": client_id, "sub": USER, "iat": now, "exp": now + CODE_SECONDS, "nonce": nonce}
+    return jwt.encode(payload, key, algorithm="EdDSA", headers={"kid": KEY_ID})
+
+
 def _issuer(address: str, kind: PrincipalKind) -> str:
     return f"{address}/{'users' if kind is PrincipalKind.USER else 'services'}"
 
 
 class _Replies:
-    """The issuer's pages, and its device flow, which confirms every code by itself."""
+    """The issuer's pages, the console's sign-in, and a device flow, which confirms every code by itself."""
 
     def __init__(self, address: str, key: str, client_id: str) -> None:
         self._address, self._key, self._client_id = address, key, client_id
         # Each code, and until when it is valid.
         self._codes: dict[str, float] = {}
         self._issuer = _issuer(address, PrincipalKind.USER)
+        self.sign_in = CodeFlow(
+            self._access_token, lambda client_id, nonce: _id_token(key, address, client_id, nonce), LIFETIME_SECONDS
+        )
         self.pages: dict[str, dict[str, Any]] = {
             "/users/device": {"message": "openbell-server dev confirms codes by itself: return to your terminal."},
             "/users/.well-known/openid-configuration": {
@@ -140,12 +166,19 @@ class _Replies:
                 "jwks_uri": f"{address}/jwks",
                 "device_authorization_endpoint": f"{self._issuer}/device",
                 "token_endpoint": f"{self._issuer}/token",
+                "authorization_endpoint": f"{self._issuer}/authorize",
+                "response_types_supported": ["code"],
+                "code_challenge_methods_supported": ["S256"],
+                "id_token_signing_alg_values_supported": ["EdDSA"],
+                "token_endpoint_auth_methods_supported": ["none"],
             },
         }
 
     def post(self, path: str, form: dict[str, str]) -> tuple[int, dict[str, Any]]:
         if path not in ("/users/device", "/users/token"):
             return 404, {}
+        if path == "/users/token" and form.get("client_id") == CONSOLE_CLIENT:
+            return self.sign_in.token(form)
         if not secrets.compare_digest(form.get("client_id", "").encode(), self._client_id.encode()):
             return 401, {"error": "invalid_client"}
         return self._new_code() if path == "/users/device" else self._token(form)
@@ -167,9 +200,15 @@ class _Replies:
             return 400, {"error": "unsupported_grant_type"}
         if self._codes.pop(form.get("device_code", ""), 0.0) < time.monotonic():
             return 400, {"error": "expired_token"}
-        claims = {"org_id": ACME, "role": str(Role.ADMIN)}
-        token = _signed(self._key, self._address, PrincipalKind.USER, USER, claims)
-        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": LIFETIME_SECONDS}
+        return 200, {
+            "access_token": self._access_token(Role.ADMIN),
+            "token_type": "Bearer",
+            "expires_in": LIFETIME_SECONDS,
+        }
+
+    def _access_token(self, role: Role) -> str:
+        claims = {"org_id": ACME, "role": str(role)}
+        return _signed(self._key, self._address, PrincipalKind.USER, USER, claims)
 
 
 class _IssuerRequest(BaseHTTPRequestHandler):
@@ -181,8 +220,15 @@ class _IssuerRequest(BaseHTTPRequestHandler):
         return replies
 
     def do_GET(self) -> None:
-        page = self._replies.pages.get(self.path)
-        self._send(404 if page is None else 200, page or {})
+        path, _, query = self.path.partition("?")
+        read = {name: values[0] for name, values in parse_qs(query, max_num_fields=50).items()}
+        if path == "/users/authorize":
+            self._show(self._replies.sign_in.authorize(read, self.headers.get("cookie", "")))
+        elif path == "/users/choose":
+            self._show(self._replies.sign_in.choose(read))
+        else:
+            page = self._replies.pages.get(self.path)
+            self._send(404 if page is None else 200, page or {})
 
     def do_POST(self) -> None:
         length = self.headers.get("content-length", "")
@@ -197,6 +243,13 @@ class _IssuerRequest(BaseHTTPRequestHandler):
         self.send_header("content-type", "application/json")
         self.end_headers()
         self.wfile.write(json.dumps(body).encode())
+
+    def _show(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(reply.body.encode())
 
     def log_message(self, *_: Any) -> None:  # noqa: ANN401 - as in the base class
         """Does nothing, so that requests do not clutter the terminal."""

@@ -229,8 +229,10 @@ def _default_settings(services: LocalServices) -> dict[str, str]:
         "OPENBELL_NATS_MONITOR_URL": services.nats.monitor_url,
         "OPENBELL_CURSOR_SECRET": secrets.token_hex(32),
         "OPENBELL_WEBHOOK_KEY": secrets.token_hex(32),
+        "OPENBELL_CONSOLE_KEY": secrets.token_hex(32),
         "OPENBELL_PAPER_SECRET": secrets.token_hex(32),
         "OPENBELL_API_PORT": str(free_port()),
         "OPENBELL_STREAM_PORT": str(free_port()),
         "OPENBELL_PAPER_PORT": str(free_port()),
+        "OPENBELL_CONSOLE_PORT": str(free_port()),
     }

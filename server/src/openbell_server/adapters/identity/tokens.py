@@ -67,11 +67,11 @@ class JwtAccessTokens:
             del self._verified[digest]
         issuer = None
         try:
-            header, payload = _read(token)
+            header, payload = read_compact(token)
             issuer, keys = self._issuer_of(payload)
             # Taken before the signature check, because the key may be replaced while we wait for it.
             verified_at = self._monotonic()
-            await _check_signature(token, issuer, header, keys)
+            await check_signature(token, issuer, header, keys)
             claims = read_claims(issuer, payload, self._now())
         except TokenRefused as refused:
             _log_refusal(refused.reason, issuer)
@@ -94,7 +94,7 @@ def _log_refusal(reason: str, issuer: Issuer | None) -> None:
     structlog.get_logger().info("token_refused", reason=reason, issuer=issuer.name if issuer else None)
 
 
-def _read(token: str) -> tuple[dict[str, object], dict[str, object]]:
+def read_compact(token: str) -> tuple[dict[str, object], dict[str, object]]:
     """The unverified header and payload of a compact token."""
     parts = _COMPACT.fullmatch(token)
     if parts is None:
@@ -123,7 +123,7 @@ def _object(text: bytes) -> dict[str, object]:
     return decoded
 
 
-async def _check_signature(token: str, issuer: Issuer, header: dict[str, object], keys: IssuerKeys) -> None:
+async def check_signature(token: str, issuer: Issuer, header: dict[str, object], keys: IssuerKeys) -> None:
     key_id, algorithm = read_header(issuer, header)
     key = await keys.find(key_id)
     if key is None:

@@ -103,6 +103,8 @@ class Role(StrEnum):
     EXECUTOR = "openbell_executor"
     # Reads sealed secrets; only executors have it.
     VAULT = "openbell_vault"
+    # Keeps the sessions of the console, and reads no other table.
+    CONSOLE = "openbell_console"
     # Lists and changes organizations; no process has it.
     OPERATOR = "openbell_operator"
 
@@ -120,6 +122,7 @@ LOGIN_ROLES: Final[Mapping[str, tuple[Role, ...]]] = {
         *(Role.READER, Role.DELIVERY, Role.RELAY, Role.EXECUTION, Role.ACCEPT, Role.EXECUTOR, Role.HEALTH),
         Role.VAULT,
     ),
+    "console": (Role.CONSOLE,),
     "operator": (Role.EXECUTOR, Role.OPERATOR),
 }
 

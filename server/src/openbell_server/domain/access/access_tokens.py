@@ -128,6 +128,23 @@ def read_claims(issuer: Issuer, payload: Mapping[str, object], now: datetime) ->
     )
 
 
+def read_id_token(issuer: Issuer, payload: Mapping[str, object], nonce: str, now: datetime) -> str:
+    """The subject of an id token for the client that is the issuer's audience; raises TokenRefused.
+
+    OpenID Connect Core 1.0, 3.1.3.7. The caller has checked the signature.
+    """
+    if payload.get("iss") != issuer.name:
+        raise TokenRefused("wrong_issuer")
+    audience = payload.get("aud")
+    # A token for several audiences could have been obtained by another of them.
+    if audience not in (issuer.audience, [issuer.audience]) or payload.get("azp", issuer.audience) != issuer.audience:
+        raise TokenRefused("wrong_audience")
+    if payload.get("nonce") != nonce:
+        raise TokenRefused("wrong_nonce")
+    _expiry(issuer, payload, now.timestamp())
+    return _name(payload.get("sub"), "bad_subject")
+
+
 def _media_type(text: str) -> str:
     """RFC 7515, 4.1.9: case-insensitive, and `application/` may be left out."""
     return text.lower().removeprefix("application/")

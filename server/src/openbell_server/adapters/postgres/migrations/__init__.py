@@ -14,6 +14,7 @@ _FEATURES: Final = (
     "events",
     "money",
     "operators",
+    "console",
     "desk_commands",
     "statistics",
     "accept_create",

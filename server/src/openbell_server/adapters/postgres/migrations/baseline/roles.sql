@@ -36,7 +36,9 @@ begin
         -- Counts what waits, failed or was halted, for metrics and doctor; reads ids, states and times.
         'openbell_health',
         -- Reads sealed credentials. Only the executors' login receives it, and only executors have the key.
-        'openbell_vault'
+        'openbell_vault',
+        -- Keeps the sessions of the console, and reads no other table.
+        'openbell_console'
     ] loop
         begin
             execute format('create role %I nologin', role_name);

@@ -1,0 +1,1 @@
+"""Stores the sessions of the console."""

@@ -1,0 +1,1 @@
+"""The console: signing in, and its sessions."""
