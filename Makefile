@@ -18,7 +18,7 @@ DURATIONS ?= 0
 PYTEST := $(BIN)/pytest -q $(if $(filter-out 0,$(DURATIONS)),--durations=$(DURATIONS))
 PROOF := PYTHONPATH=server/tests $(BIN)/python -m proof
 
-.PHONY: help setup lock wheels sbom generate format check lint unit test e2e typescript contract services-up services-down dev demo docs bench proof nightly oracle sim clean
+.PHONY: help setup console lock wheels sbom generate format check lint unit test e2e typescript contract services-up services-down dev demo docs bench proof nightly oracle sim clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,13 +40,16 @@ $(OIDC)/node_modules/.package-lock.json $(TYPESCRIPT)/node_modules/.package-lock
 	@$(BIN)/npm ci --prefix $* --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
-lock: ## compile requirements/*.txt and the locks of the tests' OpenID provider and the TypeScript client anew
+lock: ## compile requirements/*.txt and the locks of the tests' OpenID provider, the TypeScript client and the console anew
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --all-extras --no-emit-package openbell --no-emit-package openbell-torture sdk/pyproject.toml torture/pyproject.toml server/pyproject.toml mcp/pyproject.toml requirements/tools.in -o requirements/dev.txt
 	$(COMPILE) --extra grpc --extra aws --no-emit-package openbell --no-emit-package openbell-torture --constraints requirements/dev.txt sdk/pyproject.toml torture/pyproject.toml server/pyproject.toml -o requirements/runtime.txt
-	for each in $(OIDC) $(TYPESCRIPT); do $(BIN)/npm install --prefix $$each --package-lock-only --ignore-scripts --no-audit --no-fund --silent; done
+	for each in $(OIDC) $(TYPESCRIPT) console; do $(BIN)/npm install --prefix $$each --package-lock-only --ignore-scripts --no-audit --no-fund --silent; done
 
-wheels: setup ## build the four distributions into build/wheels, with the locked build tools
+console: setup ## build the pages of the console, unless they are built from these sources already
+	@$(BIN)/python -m openbell_server.devtools.console_build
+
+wheels: console ## build the four distributions into build/wheels, with the locked build tools
 	@for each in sdk torture server mcp; do VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv build --quiet --wheel --no-build-isolation --out-dir build/wheels $$each; done
 
 sbom: wheels ## install requirements/runtime.txt and the wheels into build/runtime, and list all of it in build/sbom.json (CycloneDX)
@@ -141,4 +144,4 @@ oracle: $(ORACLE)/.ready ## the paper broker's matching held against Nautilus Tr
 	@PYTHONPATH=server/src:server/tests $(ORACLE)/bin/python -m oracle $(SCRIPTS)
 
 clean: ## remove what setup and the checks made
-	rm -rf .venv $(OIDC)/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(TYPESCRIPT)/src/schema.ts .openbell build .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv console/node_modules server/src/openbell_server/transport/console/static $(OIDC)/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(TYPESCRIPT)/src/schema.ts .openbell build .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

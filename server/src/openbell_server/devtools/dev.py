@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from openbell_server.devtools import console_build
 from openbell_server.devtools.child_processes import ChildFailed, free_port, reserve_port
 from openbell_server.devtools.dev_issuer import DevIssuer
 from openbell_server.devtools.kept_folder import KeptFolder
@@ -55,6 +56,7 @@ def run_dev(folder: Path, port: int | None = None, keep: Path | None = None) -> 
         contextlib.ExitStack() as opened,
     ):
         kept = opened.enter_context(KeptFolder(keep)) if keep else None
+        _build_console()
         print("Starting PostgreSQL, NATS, the platform and the paper broker …", flush=True)
         platform = _start(folder / "logs", issuer, port, kept)
         opened.callback(platform.stop)
@@ -71,6 +73,17 @@ def run_dev(folder: Path, port: int | None = None, keep: Path | None = None) -> 
                 (folder / name).unlink(missing_ok=True)
             print("\nStopping …", flush=True)
     print(f"Everything has ended; the data is kept in {keep}." if keep else "Everything has ended; nothing was kept.")
+
+
+def _build_console() -> None:
+    """Build the pages in a checkout that changed; without them everything else runs."""
+    if not console_build.has_sources() or console_build.is_current() or not console_build.has_node():
+        return
+    print("Building the pages of the console …", flush=True)
+    try:
+        console_build.build()
+    except ChildFailed as failure:
+        print(f"{failure}\nThe console starts with the pages that were there before, if any.", flush=True)
 
 
 def _start(logs: Path, issuer: DevIssuer, port: int | None, kept: KeptFolder | None) -> LocalPlatform:
