@@ -6,7 +6,7 @@ from openbell_server.adapters.postgres.connection import Pool
 from support.tenancy.statements import FILES, broken_statements, statements
 
 # What belongs to the platform and to no tenant.
-PLATFORM = {"broker_feeds", "connection", "diagnostics", "slot_leases", "recovery", "schema"}
+PLATFORM = {"broker_feeds", "connection", "console_sessions", "diagnostics", "slot_leases", "recovery", "schema"}
 
 
 def test_every_store_s_statements_are_found() -> None:

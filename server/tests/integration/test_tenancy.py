@@ -218,6 +218,7 @@ READS: dict[Role, dict[str, set[str]]] = {
         "action_states": {"account_id", "action_id", "state"},
     },
     Role.VAULT: {"vault_objects": {"*"}},
+    Role.CONSOLE: {"console_sessions": {"*"}},
     Role.HEALTH: {
         **{
             table: {"status", "event_type", "created_at", "attempts", "claimed_at", "available_at", "resolved_at"}

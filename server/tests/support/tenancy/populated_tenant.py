@@ -43,6 +43,7 @@ from support.builders.tenant import (
     an_execution,
     new_id,
 )
+from support.tenancy.console_values import values_of_console
 from support.tenancy.halts import halted
 from support.tenancy.outbox_queues import relay_store
 from support.tenancy.statements import Owner
@@ -282,8 +283,7 @@ def _plain_values() -> dict[str, Any]:
         | {"operator": "olga", "requeued_as": None, "cancels_unseen": True, "max_resting_millis": 1_000}
         | {"settle_seconds": 0.0, "epoch": 1, "key": KEY, "fact_before": None, "fact_after": "{}"}
         | {"disabled": False, "internal": False, "revoked": False, "expires_at": None, "own_orders_only": False}
-        | {"own_key": None}
-        | {"set_by_users": [], "paper_enforcement": "ENFORCE"}
+        | {"own_key": None, "set_by_users": [], "paper_enforcement": "ENFORCE"}
         | {"audit_id": new_id(), "principal_type": "USER", "principal_id": "p", "operation": "o", "object_id": "i"}
         | {"manually_disabled": True, "manual_reason": None, "principal_type": "API_KEY", "receipt": "{}"}
         | {"trading_start": None, "trading_end": None, "timezone": "UTC", "days": None, "stale_order_millis": 1}
@@ -304,7 +304,7 @@ def _plain_values() -> dict[str, Any]:
         | {"calendar": "XNYS", "trade_date": now.date(), "session": "REGULAR", "on_close": None}
         | values_of_markets()
         | values_of_rules(now)
-        | values_of_lanes()
+        | (values_of_lanes() | values_of_console())
     )
 
 

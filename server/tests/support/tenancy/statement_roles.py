@@ -26,6 +26,13 @@ MAY_RUN: dict[str, set[Role]] = {
     "token_callers.find_organization_across_organizations": {*_READ, _O, Role.KEYS},
     "action_operators.list_in_doubt_across_organizations": {*_READ, _O},
     "action_operators.find_action_across_organizations": {*_READ, _X, _O},
+    **{
+        f"console_sessions.{name}": {Role.CONSOLE}
+        for name in (
+            *("open_session", "read_session", "live_sessions", "note_session_use", "claim_refresh", "save_tokens"),
+            *("end_session", "end_sessions_of_user", "prune_sessions", "check_writing_sessions"),
+        )
+    },
     # For an owner who may see everything; a tenant would check its own.
     "accounts.take_turn_to_open": set(Role),
     "accounts.has_stopped_account": {_T, _E},

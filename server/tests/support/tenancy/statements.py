@@ -31,6 +31,7 @@ PLATFORM_TABLES = {
     "denied_users",
     "outbox_roll_ups",
     "calendar_overrides",
+    "console_sessions",
 }
 DEFINERS = {
     **dict.fromkeys(("accept_commands", "count_actions_so_far", "count_outcome", "count_refusal"), "openbell_writer"),
@@ -114,6 +115,7 @@ CROSSING = {
         (table, "relay"): ("openbell_relay", "SELECT")
         for table in ("credentials", "webhooks", "accounts", "account_counters", "organizations", "action_states")
     },
+    ("console_sessions", "console"): ("openbell_console", "ALL"),
     ("vault_objects", "vault"): ("openbell_vault", "ALL"),
     **{(table, "list_entries"): ("openbell_operator", "SELECT") for table in ("audit_log", "audit_heads")},
     ("outbox_failures", "roll_up"): ("openbell_writer", "ALL"),

@@ -101,7 +101,7 @@ class Forward:
         has_begun = False
         try:
             async with self._pool.stream(
-                request.method, address, headers=headers, content=body, extensions={"timeout": _TIMEOUTS}
+                request.method, address, headers=headers, content=body or None, extensions={"timeout": _TIMEOUTS}
             ) as response:
                 kept = [(name.lower(), value) for name, value in response.headers]
                 is_stream = any(name == b"content-type" and value.startswith(EVENT_STREAM) for name, value in kept)

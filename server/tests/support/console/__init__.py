@@ -1,0 +1,1 @@
+"""A console for tests: its process, a scripted identity provider, and browsers."""
