@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import Field, PositiveFloat, PositiveInt, SecretStr, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from openbell_server.domain.access.access_tokens import Issuer
+from openbell_server.domain.access.access_tokens import LOOPBACK, Issuer
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.caps import CAPS, Cap, caps_with
 from openbell_server.domain.errors import OperatorError
@@ -184,6 +185,16 @@ class Settings(BaseSettings):
                 " every replica."
             )
         return secret.encode()
+
+    def console_origin(self) -> str:
+        """The console's address as browsers see it; raises OperatorError unless its cookies are safe there."""
+        parts = urlsplit(self.require("console_url"))
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+        if not (parts.hostname and is_safe and parts.path in ("", "/") and not parts.query):
+            raise OperatorError(
+                "OPENBELL_CONSOLE_URL must be https://HOST without a path: browsers send its cookies there only."
+            )
+        return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def paper_url(self) -> str:

@@ -136,6 +136,11 @@ ABUSES = (
         " values ('{organization}', gen_random_uuid(), 'OPERATOR', 'olga', 'organizations entitle', 'x', '{{}}')",
     ),
     Abuse("read the audit log", "select from audit_log"),
+    Abuse(
+        "write sessions of the console",
+        "insert into console_sessions (session_hash, issuer, subject, sealed_tokens, token_expires_at, expires_at)"
+        " values (sha256('planted'), 'i', 's', 'x', now(), now())",
+    ),
     # What nobody can do.
     Abuse(
         "read every organization's orders at once",

@@ -15,7 +15,7 @@ def migrate(
         typer.Option(
             metavar="PREFIX",
             help="Also create the logins PREFIX_api, PREFIX_stream, PREFIX_relay, PREFIX_executor, PREFIX_front,"
-            " PREFIX_back and PREFIX_operator, without passwords, each with the roles that it needs.",
+            " PREFIX_back, PREFIX_console and PREFIX_operator, without passwords, each with the roles that it needs.",
         ),
     ] = "",
     sql: Annotated[bool, typer.Option("--sql", help="Only print the statements, for an empty database.")] = False,

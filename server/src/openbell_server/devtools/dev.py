@@ -190,8 +190,7 @@ Openbell is ready. Ctrl-C stops it; {ending}.
   account   {client["OPENBELL_ACCOUNT"]} (paper)
   key       {client["OPENBELL_API_KEY"]}
   webhooks  on this machine only to http://{receiver}/
-  data      {data}
-  logs      {folder / "logs"}
+  data      {data}; logs in {folder / "logs"}
   metrics   http://127.0.0.1:PORT/metrics, PORT: {", ".join(ports)}
 
 In another terminal, trade with the key:

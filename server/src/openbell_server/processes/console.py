@@ -5,7 +5,6 @@ import contextlib
 import os
 import time
 from importlib.metadata import version
-from urllib.parse import urlsplit
 
 import httpx
 import structlog
@@ -18,8 +17,6 @@ from openbell_server.adapters.postgres.schema import require_schema
 from openbell_server.adapters.vault.secret_sealer import SecretSealer
 from openbell_server.application.console.sessions import CHECK_SECONDS, UNCHECKED_SECONDS_MAX, ConsoleSessions
 from openbell_server.application.console.sign_in import SignIn
-from openbell_server.domain.access.access_tokens import LOOPBACK
-from openbell_server.domain.errors import OperatorError
 from openbell_server.http_protocol import Connections
 from openbell_server.processes.authentication import wall_clock
 from openbell_server.processes.http_server import serve_http
@@ -39,7 +36,7 @@ PRUNES_AT_ONCE_MAX = 20
 
 async def serve(settings: Settings, stopping: asyncio.Event, operations: Operations, _: JetStreamConnection) -> None:
     """Serve until stopping is set, then end the streams and finish the open requests."""
-    address = _origin(settings.require("console_url"))
+    address = settings.console_origin()
     sealer = SecretSealer(settings.strong_secret("console_key"), b"console")
     async with contextlib.AsyncExitStack() as opened:
         pool = await opened.enter_async_context(
@@ -75,15 +72,6 @@ async def serve(settings: Settings, stopping: asyncio.Event, operations: Operati
             ready=operations.part_started,
             before_stop=sessions.end_streams,
         )
-
-
-def _origin(url: str) -> str:
-    """The console's address as browsers see it; raises OperatorError unless its cookies are safe there."""
-    parts = urlsplit(url)
-    is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
-    if not (parts.hostname and is_safe and parts.path in ("", "/") and not parts.query):
-        raise OperatorError("OPENBELL_CONSOLE_URL must be https://HOST, without a path: its cookies are sent there.")
-    return f"{parts.scheme}://{parts.netloc}"
 
 
 async def _check(store: PostgresConsoleSessions) -> None:

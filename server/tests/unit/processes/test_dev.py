@@ -12,6 +12,7 @@ import pytest
 
 from openbell_server.devtools import dev, kept_folder
 from openbell_server.devtools.child_processes import ChildFailed, free_port, reserve_port
+from openbell_server.devtools.dev_issuer import DevIssuer
 from openbell_server.devtools.kept_folder import KeptFolder
 
 
@@ -63,25 +64,37 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakePlatform]:
     return FakePlatform
 
 
-def test_a_lost_race_for_a_port_is_run_again_with_other_ports(fake: type[FakePlatform], tmp_path: Path) -> None:
+@pytest.fixture
+def issuer(tmp_path: Path) -> Iterator[DevIssuer]:
+    with DevIssuer(tmp_path, "workos") as started:
+        yield started
+
+
+def test_a_lost_race_for_a_port_is_run_again_with_other_ports(
+    fake: type[FakePlatform], issuer: DevIssuer, tmp_path: Path
+) -> None:
     fake.lost = [LOST, "NATS did not start:\nlisten tcp 127.0.0.1:1: bind: address already in use"]
-    dev._start(tmp_path, "[]", None, None)
+    dev._start(tmp_path, issuer, None, None)
     assert len(set(fake.ports)) == 3
 
 
-def test_after_three_lost_races_and_after_other_failures_dev_gives_up(fake: type[FakePlatform], tmp_path: Path) -> None:
+def test_after_three_lost_races_and_after_other_failures_dev_gives_up(
+    fake: type[FakePlatform], issuer: DevIssuer, tmp_path: Path
+) -> None:
     fake.lost = [LOST] * dev.PORT_TRIES
     with pytest.raises(ChildFailed, match="Address already in use"):
-        dev._start(tmp_path, "[]", None, None)
+        dev._start(tmp_path, issuer, None, None)
     fake.lost = ["relay ended (1):\nit is broken"]
     with pytest.raises(ChildFailed, match="it is broken"):
-        dev._start(tmp_path, "[]", None, None)
+        dev._start(tmp_path, issuer, None, None)
 
 
-def test_a_lost_race_for_the_port_of_the_option_names_it(fake: type[FakePlatform], tmp_path: Path) -> None:
+def test_a_lost_race_for_the_port_of_the_option_names_it(
+    fake: type[FakePlatform], issuer: DevIssuer, tmp_path: Path
+) -> None:
     fake.lost = [LOST]
     with pytest.raises(ChildFailed, match=r"Port 8123 of 127\.0\.0\.1 is taken"):
-        dev._start(tmp_path, "[]", 8123, None)
+        dev._start(tmp_path, issuer, 8123, None)
 
 
 def test_a_kept_folder_is_private_and_remembers_secrets_once_it_was_ready(outside: Path) -> None:

@@ -6,7 +6,7 @@ from openbell_server.adapters.postgres.connection import LOGIN_ROLES, Role
 from openbell_server.adapters.postgres.schema import NEWEST, REVISIONS
 from openbell_server.processes.doctor.findings import (
     ALL,
-    PLATFORM,
+    DATABASE,
     Check,
     Result,
     Target,
@@ -142,9 +142,9 @@ CHECKS: Final = (
     _setting("fsync", "confirmed writes can be lost in a power failure."),
     _setting("full_page_writes", "a power failure can leave torn pages."),
     _setting("synchronous_commit", "accepted commands can be lost in a crash."),
-    Check("database", "login", _power, PLATFORM),
-    Check("database", "roles", _roles, PLATFORM),
-    Check("database", "schema", _schema, PLATFORM),
-    Check("database", "row_security", _row_security, PLATFORM),
+    Check("database", "login", _power, DATABASE),
+    Check("database", "roles", _roles, DATABASE),
+    Check("database", "schema", _schema, DATABASE),
+    Check("database", "row_security", _row_security, DATABASE),
     Check("database", "clock", _clock, ALL),
 )

@@ -22,7 +22,9 @@ OPEN_SECONDS: Final = 4.0
 PARTS: Final = {"front": frozenset({"api", "stream"}), "back": frozenset({"relay", "executor"})}
 CALLED: Final = PARTS["front"]
 PLATFORM: Final = CALLED | PARTS["back"]
-ALL: Final = PLATFORM | {"paper"}
+# What reads the platform's database.
+DATABASE: Final = PLATFORM | {"console"}
+ALL: Final = DATABASE | {"paper"}
 
 
 class Level(StrEnum):

@@ -7,8 +7,12 @@ from typing import Final
 import httpx
 
 from openbell_server.adapters.identity.jwks import BYTES_MAX, read_keys
+from openbell_server.adapters.identity.openid_provider import OpenIdConnect
 from openbell_server.application.access.ports.identity_provider import ProviderUnavailable
+from openbell_server.application.console.ports import ProviderAway
 from openbell_server.domain.access.access_tokens import LEEWAY_SECONDS, Issuer
+from openbell_server.domain.errors import OperatorError
+from openbell_server.processes.authentication import wall_clock
 from openbell_server.processes.doctor.findings import CALLED, Check, Result, Target, fine, problem
 
 _ASKING: Final = frozenset({"api", "relay"})
@@ -74,7 +78,25 @@ async def _workos(target: Target) -> Result:
     return fine("WorkOS accepts our key.")
 
 
+async def _console(target: Target) -> Result:
+    settings = target.settings
+    if not (settings.console_issuer and settings.console_client_id):
+        return problem("The console has no identity provider.", "Set OPENBELL_CONSOLE_ISSUER and its client.")
+    try:
+        provider = OpenIdConnect(
+            target.client, issuer=settings.console_issuer, client_id=settings.console_client_id, now=wall_clock
+        )
+        await provider.sign_in_address(redirect="", state="", nonce="", challenge="", login_hint=None)
+    except (OperatorError, ProviderAway) as error:
+        return problem(
+            f"Nobody can sign in to the console: {error}.",
+            "Check OPENBELL_CONSOLE_ISSUER: the address, to the letter, that the provider's metadata has as `issuer`.",
+        )
+    return fine("The console's provider describes how users sign in.")
+
+
 CHECKS: Final = (
+    Check("identity", "console", _console, frozenset({"console"})),
     Check("identity", "issuers", _issuers, CALLED),
     Check("identity", "workos", _workos, _ASKING),
 )

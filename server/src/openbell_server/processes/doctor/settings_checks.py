@@ -30,7 +30,8 @@ def _is_loopback(host: str) -> bool:
 
 
 async def _listeners(target: Target) -> Result:
-    hosts = {"api": target.settings.api_host, "stream": target.settings.stream_host}
+    settings = target.settings
+    hosts = {"api": settings.api_host, "stream": settings.stream_host, "console": settings.console_host}
     opened = {part: host for part, host in hosts.items() if part in target.parts and not _is_loopback(host)}
     for part, host in opened.items():
         return warning(
@@ -39,6 +40,18 @@ async def _listeners(target: Target) -> Result:
             " network.",
         )
     return fine(f"It listens on {hosts[min(target.parts)]}, for a proxy on this machine.")
+
+
+async def _console(target: Target) -> Result:
+    settings = target.settings
+    try:
+        for name in ("console_issuer", "console_client_id"):
+            settings.require(name)
+        settings.strong_secret("console_key")
+        settings.console_origin()
+    except OperatorError as error:
+        return problem(str(error), "Correct the setting: the console will not start.")
+    return fine(f"The console is at {settings.console_url}, and its key is long enough.")
 
 
 async def _operations_port(target: Target) -> Result:
@@ -84,7 +97,8 @@ async def _crash_point(target: Target) -> Result:
 
 CHECKS: Final = (
     Check("settings", "cursor_secret", _cursor_secret, CALLED),
-    Check("settings", "listeners", _listeners, CALLED),
+    Check("settings", "listeners", _listeners, CALLED | {"console"}),
+    Check("settings", "console", _console, frozenset({"console"})),
     Check("settings", "operations_port", _operations_port, ALL),
     Check("settings", "logs", _logs, ALL),
     Check("settings", "broker_addresses", _broker_addresses, frozenset({"executor"})),
