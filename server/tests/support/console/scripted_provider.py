@@ -97,7 +97,7 @@ class ScriptedProvider:
         claims = {name: value for name, value in claims.items() if value is not None}
         id_token = jwt.encode(
             claims,
-            private_key("EdDSA", "console"),  # type: ignore[arg-type]  # of Ed25519
+            private_key("EdDSA", "console"),
             algorithm="EdDSA",
             headers={"kid": KEY_ID},
         )
@@ -118,7 +118,7 @@ class ScriptedProvider:
         access = good_token(
             "EdDSA", PEOPLE, sub=self.subject, org_id=self.organization, role=self.role, jti=f"token {number}"
         )
-        tokens = {"access_token": access, "token_type": "Bearer", "expires_in": self.lifetime}
+        tokens: dict[str, Any] = {"access_token": access, "token_type": "Bearer", "expires_in": self.lifetime}
         self.issued.append(access)
         if self.has_refresh_tokens:
             tokens["refresh_token"] = f"refresh-{number}"
