@@ -105,7 +105,7 @@ PARTS: Final = {
     "tokens": Part(_REST, 8),
     "torture": Part(("torture",)),
     "try": Part(
-        (f"{_SERVER}/application/broker_trials", f"{_SERVER}/brokers", f"{_SERVER}/processes/broker_trial.py"), 6
+        (f"{_SERVER}/application/broker_trials", f"{_SERVER}/brokers", f"{_SERVER}/processes/brokers/trial.py"), 6
     ),
     "two-executors": Part((*_EXECUTION, f"{_SERVER}/transport/rest")),
     "typescript": Part((_SERVER, "clients/typescript", "docs/openapi.json")),

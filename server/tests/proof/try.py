@@ -33,7 +33,7 @@ from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.identifiers import AccountId, Symbol
 from openbell_server.domain.orders.broker_guarantees import IdClass, LookUp
 from openbell_server.domain.orders.intents import ActionType
-from openbell_server.processes.broker_trial import TrialPlan, run_trial
+from openbell_server.processes.brokers.trial import TrialPlan, run_trial
 from proof.figures import Figures
 from support.brokers.paper_broker import OPERATOR, until
 

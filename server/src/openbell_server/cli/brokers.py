@@ -16,7 +16,7 @@ from openbell_server.domain.errors import OperatorError
 if TYPE_CHECKING:
     from openbell_server.application.broker_trials.subject import Measurement
     from openbell_server.application.ports.broker import CredentialForm
-    from openbell_server.processes.broker_trial import TrialPlan
+    from openbell_server.processes.brokers.trial import TrialPlan
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 _FOLDER: Final = Path(".openbell/trials")
@@ -41,7 +41,7 @@ def try_broker(
     from openbell_server.brokers.registry import BROKERS
     from openbell_server.domain.access.accounts import Environment
     from openbell_server.domain.access.credentials import Secrets
-    from openbell_server.processes.broker_trial import TrialPlan
+    from openbell_server.processes.brokers.trial import TrialPlan
 
     definition = BROKERS.get(name)
     if definition is None:
@@ -86,7 +86,7 @@ def _try(plan: "TrialPlan", *, is_sandbox: bool, key: Path, out: Path) -> bool:
     """Write the row and show it; whether the broker does what its adapter relies on."""
     from openbell_server.adapters.broker_trials.trial_rows import signed_row, signing_key
     from openbell_server.application.broker_trials.subject import TrialStopped
-    from openbell_server.processes.broker_trial import run_trial
+    from openbell_server.processes.brokers.trial import run_trial
 
     try:
         signer = signing_key(key)

@@ -47,7 +47,7 @@ from openbell_server.application.money.refresh_balances import RefreshBalances
 from openbell_server.application.ports.broker import QueryFailed
 from openbell_server.brokers.registry import BROKERS, spelled_at
 from openbell_server.domain.identifiers import AccountId
-from openbell_server.processes.broker_addresses import broker_addresses
+from openbell_server.processes.brokers.addresses import broker_addresses
 from openbell_server.processes.calendar_expiry import watch_calendars
 from openbell_server.processes.execution_metrics import (
     watch_budgets,

@@ -22,7 +22,7 @@ from openbell_server.cli import app
 from openbell_server.domain.access.credentials import Secrets
 from openbell_server.domain.errors import OperatorError
 from openbell_server.domain.identifiers import AccountId, Symbol
-from openbell_server.processes.broker_trial import TrialPlan, run_trial
+from openbell_server.processes.brokers.trial import TrialPlan, run_trial
 from openbell_torture.alpaca.wire import key_id_of
 from openbell_torture.faults import plan_with
 from openbell_torture.serving import serving

@@ -11,7 +11,7 @@ from openbell_server.brokers.paper.profiles import PAPER, Profile
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.errors import OperatorError
-from openbell_server.processes.broker_addresses import broker_addresses
+from openbell_server.processes.brokers.addresses import broker_addresses
 from openbell_server.processes.doctor import settings_checks
 from openbell_server.processes.doctor.findings import Level, Target, look_over
 from openbell_server.settings import Settings

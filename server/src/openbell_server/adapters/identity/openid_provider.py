@@ -24,7 +24,7 @@ from openbell_server.domain.errors import OperatorError, Problem
 CALL_SECONDS: Final = 5.0
 BYTES_MAX: Final = 256 * 1024
 METADATA_SECONDS: Final = 600.0
-# Of a provider that does not say how long its token is valid.
+# Of a token whose lifetime the provider does not state.
 TOKEN_SECONDS: Final = 300.0
 TOKEN_SECONDS_MAX: Final = 24 * 3600.0
 # Only its issue at this moment counts, so a long life is no danger.

@@ -7,7 +7,7 @@ from typing import Final
 from openbell_server.brokers.registry import BROKERS
 from openbell_server.domain.access.access_tokens import LOOPBACK
 from openbell_server.domain.errors import OperatorError
-from openbell_server.processes.broker_addresses import broker_addresses
+from openbell_server.processes.brokers.addresses import broker_addresses
 from openbell_server.processes.doctor.findings import ALL, CALLED, Check, Result, Target, fine, problem, warning
 from openbell_server.settings import is_guessable
 

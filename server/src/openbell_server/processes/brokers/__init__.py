@@ -1,0 +1,1 @@
+"""How processes find brokers, and try one."""
