@@ -261,12 +261,11 @@ READS: dict[Role, dict[str, set[str]]] = {
             *("organization_id", "account_id", "action_id", "intent_id", "seq", "action_type", "state"),
             *("send_started_at", "unknown_since", "flagged_at", "resends", "probes", "settled_at"),
         },
-        **{table: {"*"} for table in (*QUEUES, "outbox_failures", "outbox_roll_ups")},
+        **{table: {"*"} for table in (*QUEUES, "outbox_failures", "outbox_roll_ups", "switches_in_force")},
         **{
             table: {"*"}
             for table in ("this_incarnation", "denied_users", "audit_log", "audit_heads", "calendar_overrides")
         },
-        "switches_in_force": {"*"},
         **{table: {"*"} for table in ("control_rules", "control_changes")},
     },
     Role.EXECUTOR: {
