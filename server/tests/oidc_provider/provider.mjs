@@ -27,16 +27,39 @@ const cli = {
   response_types: [],
 };
 
+// The console signs in users by a code; whoever comes is ann. Its redirect address is the second argument.
+const web = {
+  client_id: "console",
+  token_endpoint_auth_method: "none",
+  grant_types: ["authorization_code", "refresh_token"],
+  redirect_uris: process.argv[3] ? [process.argv[3]] : [],
+  response_types: ["code"],
+  id_token_signed_response_alg: "ES256",
+};
+
+const grantTo = async (provider, clientId) => {
+  const grant = new provider.Grant({ accountId: "ann", clientId });
+  grant.addOIDCScope("openid offline_access");
+  grant.addResourceScope(AUDIENCE, "intent:read");
+  return grant.save();
+};
+
+const interact = async (provider, request, response) => {
+  const { prompt } = await provider.interactionDetails(request, response);
+  const result =
+    prompt.name === "login"
+      ? { login: { accountId: "ann" } }
+      : { consent: { grantId: await grantTo(provider, web.client_id) } };
+  await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: true });
+};
+
 // How many of the next token requests are answered with slow_down, which the provider itself never sends.
 let slowDowns = 0;
 
 const decide = async (provider, userCode, verdict) => {
   const code = await provider.DeviceCode.findByUserCode(userCode.replaceAll("-", ""));
   if (verdict === "approve") {
-    const grant = new provider.Grant({ accountId: "ann", clientId: "cli" });
-    grant.addOIDCScope("openid offline_access");
-    grant.addResourceScope(AUDIENCE, "intent:read");
-    const grantId = await grant.save();
+    const grantId = await grantTo(provider, "cli");
     Object.assign(code, { accountId: "ann", grantId, scope: "openid offline_access", resource: AUDIENCE });
     Object.assign(code, { authTime: Math.floor(Date.now() / 1000), claims: {} });
   } else {
@@ -52,7 +75,13 @@ const server = createServer();
 server.listen(Number(process.argv[2] ?? 0), "127.0.0.1", async () => {
   const { port } = server.address();
   const provider = new Provider(`http://127.0.0.1:${port}`, {
-    clients: [...ALGORITHMS.map(client), cli],
+    clients: [...ALGORITHMS.map(client), cli, ...(process.argv[3] ? [web] : [])],
+    findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+    interactions: { url: (_, { uid }) => `/interaction/${uid}` },
+    pkce: { required: () => true },
+    rotateRefreshToken: true,
+    // Without it, the console would get one only from a user who is asked for consent at every sign-in.
+    issueRefreshToken: (_, { clientId }) => clientId === web.client_id || clientId === cli.client_id,
     jwks: { keys: await Promise.all(ALGORITHMS.map(key)) },
     enabledJWA: { idTokenSigningAlgValues: ALGORITHMS },
     extraTokenClaims: () => ({ org_id: "org_9", role: "member", permissions: ["intent:edit"] }),
@@ -68,7 +97,7 @@ server.listen(Number(process.argv[2] ?? 0), "127.0.0.1", async () => {
           audience: AUDIENCE,
           accessTokenFormat: "jwt",
           accessTokenTTL: 600,
-          jwt: { sign: { alg: clientId === "cli" ? "ES256" : clientId } },
+          jwt: { sign: { alg: ALGORITHMS.includes(clientId) ? clientId : "ES256" } },
         }),
       },
     },
@@ -76,7 +105,9 @@ server.listen(Number(process.argv[2] ?? 0), "127.0.0.1", async () => {
   const serve = provider.callback();
   server.on("request", async (request, response) => {
     const [, test, what, ...words] = request.url.split("/");
-    if (test === "test" && what === "decide") {
+    if (test === "interaction") {
+      await interact(provider, request, response);
+    } else if (test === "test" && what === "decide") {
       await decide(provider, ...words);
       response.end();
     } else if (test === "test") {

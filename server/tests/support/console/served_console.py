@@ -110,19 +110,22 @@ async def served(application: Any, port: int) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def one_console(login_url: str, provider: ScriptedProvider, api_url: str) -> AsyncIterator[ServedConsole]:
+async def one_console(
+    login_url: str, provider: ScriptedProvider, api_url: str, port: int = 0, **settings_given: Any
+) -> AsyncIterator[ServedConsole]:
     """A process of the console; the database is for its login."""
-    port, ready, stopping = free_port(), asyncio.Event(), asyncio.Event()
+    port, ready, stopping = port or free_port(), asyncio.Event(), asyncio.Event()
     url = f"http://127.0.0.1:{port}"
-    settings = Settings(
-        database_url=SecretStr(login_url),
-        console_url=url,
-        console_port=port,
-        console_api_url=api_url,
-        console_issuer=provider.issuer,
-        console_client_id=CLIENT,
-        console_key=SecretStr(KEY),
-    )
+    usual: dict[str, Any] = {
+        "database_url": SecretStr(login_url),
+        "console_url": url,
+        "console_port": port,
+        "console_api_url": api_url,
+        "console_issuer": provider.issuer,
+        "console_client_id": CLIENT,
+        "console_key": SecretStr(KEY),
+    }
+    settings = Settings(**usual | settings_given)
     operations = Operations("console", notify_ready=ready.set)
     serving = asyncio.ensure_future(console.serve(settings, stopping, operations, JetStreamConnection("")))
     waiting = asyncio.ensure_future(ready.wait())

@@ -22,10 +22,10 @@ AUDIENCE = "https://openbell.test"
 
 
 @asynccontextmanager
-async def provider(port: int = 0) -> AsyncIterator[int]:
-    """The provider as a child, with keys of its own; its port."""
+async def provider(port: int = 0, redirect: str = "") -> AsyncIterator[int]:
+    """The provider as a child, with keys of its own; its port. `redirect` is the address of a console's callback."""
     child = await asyncio.create_subprocess_exec(
-        NODE, PROVIDER, str(port), stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL
+        NODE, PROVIDER, str(port), redirect, stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL
     )
     assert child.stdout is not None
     try:

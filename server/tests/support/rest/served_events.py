@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import httpx
 
 from openbell_server.adapters.postgres.connection import Pool
+from openbell_server.application.access.ports.access_tokens import AccessTokens
 from openbell_server.devtools.child_processes import free_port
 from openbell_server.domain.access.caps import caps_with
 from openbell_server.http_protocol import Connections
@@ -33,7 +34,10 @@ async def asked(pool: Pool, tenant: Tenant, count: int, symbol: str = "AAPL") ->
 class Server:
     """A REST server on a loopback port; `stopping` ends it."""
 
-    def __init__(self, pool: Pool, *, alpaca_front: bool = False, **caps: int) -> None:
+    def __init__(
+        self, pool: Pool, *, alpaca_front: bool = False, tokens: AccessTokens | None = None, **caps: int
+    ) -> None:
+        self.tokens = {"tokens": tokens} if tokens else {}
         self.alpaca_front, self.connections = alpaca_front, Connections(100, 100)
         self.pool, self.stopping, self.url = pool, asyncio.Event(), f"http://127.0.0.1:{free_port()}"
         self.caps = caps_with(caps)
@@ -43,7 +47,7 @@ class Server:
         streams = event_streams(self.pool, None, CURSOR_KEY, self.caps)
         ready = asyncio.Event()
         front = {"alpaca_front": self.alpaca_front}
-        app = rest_app(rest_dependencies(self.pool, streams=streams, caps=self.caps, **front))
+        app = rest_app(rest_dependencies(self.pool, streams=streams, caps=self.caps, **front, **self.tokens))
         port = int(self.url.rsplit(":", 1)[1])
         served = asyncio.ensure_future(
             serve_http(
