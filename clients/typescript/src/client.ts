@@ -297,12 +297,14 @@ export class Client {
   }
 
   /**
-   * Follow the account's events; reconnects by itself and neither skips nor repeats an event.
+   * Follow the events of an account, or without one those of every account that the credential may read; reconnects by
+   * itself and neither skips nor repeats an event. Events of different accounts are not ordered among each other.
    *
    * Throws EventMissed if events were lost, an ApiError if the platform refuses, and Unreachable after too many failed
-   * attempts in a row. Store the `resume_token` of the last event that you handled to continue after a restart.
+   * attempts in a row. Store the `resume_token` of the last event that you handled to continue after a restart;
+   * a stream of every account sends it with some events only.
    */
-  events(accountId: string, options: EventOptions = {}): AsyncGenerator<StreamEvent, void, undefined> {
+  events(accountId: string | undefined, options: EventOptions = {}): AsyncGenerator<StreamEvent, void, undefined> {
     if (options.resumeToken && options.start && options.start !== "LIVE") {
       throw new NotConfigured("Both resumeToken and start set where to begin.", "Leave one of them out.");
     }

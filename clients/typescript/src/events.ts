@@ -30,6 +30,18 @@ export interface EventOptions {
   symbols?: readonly string[];
   /** Ends the stream. */
   signal?: AbortSignal;
+  /** How many attempts in a row may fail after the stream worked once; default 15, about a minute. */
+  failuresMax?: number;
+  /** Called after every connection, heartbeat and cut. */
+  onConnection?: (connection: ConnectionReport) => void;
+}
+
+export interface ConnectionReport {
+  isOpen: boolean;
+  /** Where the stream continues; undefined before the first frame that has a token. */
+  resumeToken: string | undefined;
+  /** Why it is not open. */
+  reason?: string;
 }
 
 /** Opens one connection, after the token if there is one. */
@@ -62,11 +74,14 @@ export class Position {
   #failures = 0;
   #failuresMax = FIRST_FAILURES_MAX;
   #snapshot: StreamEvent[] | undefined;
-  #position: number | undefined;
-  #returned = 0;
+  readonly #laterFailuresMax: number;
+  /** Of each account, the number up to which nothing is missing; a stream of one account has one entry. */
+  readonly #positions = new Map<unknown, number>();
+  readonly #returned = new Map<unknown, number>();
 
   constructor(options: EventOptions) {
     this.resumeToken = options.resumeToken;
+    this.#laterFailuresMax = options.failuresMax ?? FAILURES_MAX;
     this.#snapshot = options.start === "PRIMED" && !options.resumeToken ? [] : undefined;
   }
 
@@ -78,7 +93,7 @@ export class Position {
   /** The events of a frame: usually one, none if it only reports the position. Throws EventMissed. */
   accept(frame: Frame): StreamEvent[] {
     this.#failures = 0;
-    this.#failuresMax = FAILURES_MAX;
+    this.#failuresMax = this.#laterFailuresMax;
     if (this.#snapshot) return this.#prime(this.#snapshot, frame);
     if (frame.type === "gap") {
       const gap = frame.data.gap as Record<string, unknown>;
@@ -88,16 +103,22 @@ export class Position {
     // A frame type that this client does not know must not move the position: the frame may report a gap.
     const isEvent = EVENT_FRAMES.has(frame.type);
     if (!isEvent && frame.type !== "subscribed" && frame.type !== "heartbeat") return [];
-    const [seq, prev] = [Number(frame.data.account_seq), Number(frame.data.prev_seq)];
-    if (this.#position !== undefined && prev > this.#position) {
-      throw new EventMissed(this.#position, prev, this.resumeToken);
+    const account = frame.data.account_id;
+    if (frame.data.account_seq === undefined) {
+      // Of a stream of all accounts: the frame reports the position of none.
+      this.resumeToken = frame.id || this.resumeToken;
+      return [];
     }
+    const position = this.#positions.get(account);
+    const [seq, prev] = [Number(frame.data.account_seq), Number(frame.data.prev_seq)];
+    if (position !== undefined && prev > position) throw new EventMissed(position, prev, this.resumeToken);
     this.resumeToken = frame.id || this.resumeToken;
     // After a reconnect, only received events move the position, not the number in the subscribed frame.
-    if (frame.type !== "subscribed") this.#position = Math.max(seq, this.#position ?? 0);
-    else if (seq) this.#position ??= seq;
-    if (!isEvent || seq <= this.#returned) return [];
-    this.#returned = seq;
+    if (frame.type !== "subscribed" || (seq && position === undefined)) {
+      this.#positions.set(account, Math.max(seq, position ?? 0));
+    }
+    if (!isEvent || seq <= (this.#returned.get(account) ?? 0)) return [];
+    this.#returned.set(account, seq);
     return [eventOf(frame, false)];
   }
 
@@ -115,7 +136,7 @@ export class Position {
     if (SNAPSHOT_FRAMES.has(frame.type)) snapshot.push(eventOf(frame, true));
     if (frame.type !== "primed") return [];
     snapshot.push(eventOf(frame, false));
-    this.#position = Number(frame.data.account_seq);
+    this.#positions.set(frame.data.account_id, Number(frame.data.account_seq));
     this.#snapshot = undefined;
     this.resumeToken = frame.id;
     return snapshot;
@@ -138,7 +159,7 @@ export async function* follow(
       const response = await open(position.resumeToken, limit.signal);
       if (response.status === 200 && response.body) {
         position.begin();
-        yield* events(response.body.getReader(), position, limit);
+        yield* events(response.body.getReader(), position, limit, options.onConnection);
       } else {
         reason = `it answers ${response.status}`;
         if (!RETRIED_STATUSES.has(response.status)) throw await errorOf(response);
@@ -148,6 +169,7 @@ export async function* follow(
       reason = limit.expired ? "nothing came in time" : reasonOf(error);
     } finally {
       limit.cut();
+      options.onConnection?.({ isOpen: false, resumeToken: position.resumeToken, reason });
     }
     if (!options.signal?.aborted) await sleep(position.pauseAfter(reason, url), options.signal);
   }
@@ -157,6 +179,7 @@ async function* events(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   position: Position,
   limit: TimeLimit,
+  onConnection: EventOptions["onConnection"],
 ): AsyncGenerator<StreamEvent, void, undefined> {
   const parser = new FrameParser();
   for (;;) {
@@ -165,7 +188,12 @@ async function* events(
     // The time that the caller takes for an event does not count.
     limit.pause();
     if (done) return;
-    for (const frame of parser.push(value)) yield* position.accept(frame);
+    for (const frame of parser.push(value)) {
+      yield* position.accept(frame);
+      if (frame.type === "subscribed" || frame.type === "heartbeat") {
+        onConnection?.({ isOpen: true, resumeToken: position.resumeToken });
+      }
+    }
   }
 }
 

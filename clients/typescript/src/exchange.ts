@@ -8,6 +8,11 @@ export interface Connection {
   apiKey?: string;
   /** A user's or a service account's token, or a function that returns the current one; sent instead of the key. */
   accessToken?: string | (() => string | Promise<string>);
+  /**
+   * Sent with every request. With them no key or token is needed: for a page whose server adds the credential, so that
+   * the page never has it.
+   */
+  headers?: Readonly<Record<string, string>>;
   /** Per attempt, to the last byte of the reply; default 10,000. */
   timeoutMillis?: number;
   /** Default: the global fetch. */
@@ -54,7 +59,7 @@ export class Exchange {
       throw new NotConfigured(`"${this.baseUrl}" is not an address.`, "Write it like https://openbell.example.com.");
     }
     const secret = connection.accessToken ?? connection.apiKey;
-    if (!secret || (typeof secret === "string" && !/^[!-~]+$/.test(secret))) {
+    if ((!secret && !connection.headers) || (typeof secret === "string" && !/^[!-~]+$/.test(secret))) {
       throw new NotConfigured(
         "No valid API key or access token was given.",
         "Pass apiKey or accessToken, without quotes or spaces.",
@@ -146,12 +151,13 @@ export class Exchange {
   }
 
   async #authenticate(request: Request): Promise<void> {
-    const { accessToken, apiKey } = this.#connection;
+    const { accessToken, apiKey, headers = {} } = this.#connection;
+    for (const [name, value] of Object.entries(headers)) request.headers.set(name, value);
     if (accessToken !== undefined) {
       const token = typeof accessToken === "string" ? accessToken : await accessToken();
       request.headers.set("authorization", `Bearer ${token}`);
-    } else {
-      request.headers.set("x-api-key", apiKey ?? "");
+    } else if (apiKey !== undefined) {
+      request.headers.set("x-api-key", apiKey);
     }
   }
 

@@ -18,7 +18,7 @@ export {
   UnexpectedReply,
   Unreachable,
 } from "./errors.js";
-export type { EventOptions, EventType, StreamEvent } from "./events.js";
+export type { ConnectionReport, EventOptions, EventType, StreamEvent } from "./events.js";
 export type { Connection } from "./exchange.js";
 export {
   limit,

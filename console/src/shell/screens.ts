@@ -1,0 +1,44 @@
+/**
+ * The screens. To add one: a folder in ../screens with a default export, and a row here. A row with `rail` is in the
+ * rail, in this order.
+ */
+import type { ComponentType } from "preact";
+
+export interface ScreenProps {
+  /** The values of {names} in the path. */
+  params: Record<string, string>;
+}
+
+export interface Screen {
+  path: string;
+  title: string;
+  load: () => Promise<{ default: ComponentType<ScreenProps> }>;
+  /** The path of an icon of 20 by 20. */
+  rail?: string;
+  /** Which row of the rail is marked while this screen is open, if it has none itself. */
+  under?: string;
+}
+
+export const SCREENS: readonly Screen[] = [
+  {
+    path: "/orders",
+    title: "Blotter",
+    load: () => import("../screens/blotter"),
+    rail: "M3 5h14M3 10h14M3 15h14",
+  },
+  {
+    path: "/accounts/{account}/intents/{intent}",
+    title: "Intent",
+    load: () => import("../screens/intent"),
+    under: "/orders",
+  },
+  {
+    path: "/accounts/{account}/receipts/{receipt}",
+    title: "Receipt",
+    load: () => import("../screens/receipt"),
+    under: "/orders",
+  },
+];
+
+/** Where the console begins until there is a screen at "/". */
+export const FIRST = SCREENS.some((each) => each.path === "/") ? "/" : "/orders";

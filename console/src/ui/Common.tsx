@@ -1,0 +1,72 @@
+/** The states that every screen has: loading, failed, empty, not allowed. */
+import type { ComponentChildren } from "preact";
+import type { Failure } from "../api/api";
+import { Copy } from "./Copy";
+
+/** Says what is read. */
+export function Loading({ what }: { what: string }) {
+  return (
+    <p class="message" role="status">
+      <span class="spinner" aria-hidden="true" />
+      Reading {what}…
+    </p>
+  );
+}
+
+/** What happened, what to do, the id of the request, and a retry. */
+export function Problem({ failure, again }: { failure: Failure; again?: () => void }) {
+  return (
+    <div class="message problem" role="alert">
+      <p>
+        <b>{failure.detail}</b> {failure.remedy}
+      </p>
+      <p class="actions">
+        {again && (
+          <button type="button" class="button small" onClick={again}>
+            Try again
+          </button>
+        )}
+        {failure.requestId && (
+          <span class="dim">
+            Request <code>{failure.requestId}</code> <Copy text={failure.requestId} label="Copy the id of the request" />
+          </span>
+        )}
+      </p>
+    </div>
+  );
+}
+
+/** Says why there is nothing. */
+export function Empty({ children }: { children: ComponentChildren }) {
+  return <div class="message">{children}</div>;
+}
+
+interface ActionProps {
+  /** Why it is not allowed; empty if it is. */
+  denied: string;
+  onClick: () => void;
+  class?: string;
+  isBusy?: boolean;
+  children: ComponentChildren;
+}
+
+/** A button that stays visible if it is not allowed, with the reason. */
+export function Action({ denied, onClick, children, isBusy = false, class: kind = "button" }: ActionProps) {
+  return (
+    <span class="action">
+      <button
+        type="button"
+        class={kind}
+        aria-disabled={denied ? "true" : undefined}
+        disabled={isBusy}
+        title={denied || undefined}
+        onClick={() => {
+          if (!denied) onClick();
+        }}
+      >
+        {children}
+      </button>
+      {denied && <span class="hidden-text">{denied}</span>}
+    </span>
+  );
+}
