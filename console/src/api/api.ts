@@ -1,5 +1,5 @@
 /** The API, through the console's own server: the session is in a cookie that no script can read. */
-import { ApiError, Client, OpenbellError, type Schemas } from "@openbell/client";
+import { Client, type Schemas } from "@openbell/client";
 import { signal } from "@preact/signals";
 
 /** True while the server says that nobody is signed in; the pages stay as they are. */
@@ -20,23 +20,7 @@ export const take = client.take.bind(client);
 
 export type { Schemas };
 
-/** What a page shows of any failure. */
-export interface Failure {
-  detail: string;
-  remedy: string;
-  code?: string;
-  requestId?: string;
-  status?: number;
-}
-
-export function failureOf(error: unknown): Failure {
-  if (error instanceof ApiError) {
-    const { detail, remedy, code, requestId, status } = error;
-    return { detail, remedy, code, requestId, status };
-  }
-  if (error instanceof OpenbellError) return { detail: error.detail, remedy: error.remedy };
-  return { detail: `The page failed: ${String(error)}`, remedy: "Reload the page." };
-}
+export { type Failure, failureOf } from "./failures";
 
 /** A request to the console's server itself, such as "session" or "logout". */
 export function consoleCall(path: string, method: "GET" | "POST" = "GET"): Promise<Response> {

@@ -51,6 +51,12 @@ export async function readSession(): Promise<boolean> {
   return true;
 }
 
+let markRead: () => void = () => undefined;
+/** Ends when it is known who is signed in and which accounts there are. */
+export const whoIsRead = new Promise<void>((resolve) => {
+  markRead = resolve;
+});
+
 const ACCOUNTS_MAX = 1000;
 
 export async function readWho(): Promise<void> {
@@ -61,6 +67,7 @@ export async function readWho(): Promise<void> {
   }
   me.value = await reading;
   accounts.value = found;
+  markRead();
 }
 
 export async function readAccount(id: string): Promise<void> {

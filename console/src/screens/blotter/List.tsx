@@ -1,0 +1,209 @@
+/** The rows that can be seen, of up to thousands: moved by keys and by scrolling, and steady while rows are added. */
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren, RefObject } from "preact";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { placeOf } from "../../live/book";
+import type { Row } from "../../live/rows";
+import { isTyping } from "../../shell/Frame";
+import { accountName } from "../../shell/session";
+import { isPhone } from "../../ui/layout";
+import { Line } from "./Line";
+
+// The heights of .line in blotter.css.
+const LINE = 30;
+const PHONE_LINE = 60;
+const MARGIN = 10;
+const COLUMNS: readonly [string, string][] = [
+  ["time", "Time (UTC)"],
+  ["state", "State"],
+  ["symbol", "Symbol"],
+  ["side", "Side"],
+  ["filled", "Filled"],
+  ["type", "Type"],
+  ["limit", "Limit"],
+  ["average", "Average"],
+  ["account", "Account"],
+  ["reason", "Reason"],
+];
+
+interface Props {
+  rows: readonly Row[];
+  total: number | undefined;
+  withAccount: boolean;
+  selected: ReadonlySet<string>;
+  canSelect: (row: Row) => boolean;
+  onOpen: (row: Row) => void;
+  onSelect: (row: Row) => void;
+  /** The end of the rows is near. */
+  onEnd: () => void;
+  isBusy: boolean;
+  empty: ComponentChildren;
+  end: ComponentChildren;
+}
+
+function steps(key: string, page: number): number | undefined {
+  const known: Record<string, number> = {
+    ArrowDown: 1,
+    j: 1,
+    ArrowUp: -1,
+    k: -1,
+    PageDown: page,
+    PageUp: -page,
+    Home: Number.NEGATIVE_INFINITY,
+    End: Number.POSITIVE_INFINITY,
+  };
+  return known[key];
+}
+
+/** Keep the first row that can be seen where it is while rows come before it. */
+function useSteady(box: RefObject<HTMLDivElement | null>, rows: readonly Row[], high: number, onMove: () => void) {
+  const anchor = useRef<{ id: string; offset: number } | undefined>(undefined);
+  useLayoutEffect(() => {
+    const { current } = box;
+    const kept = anchor.current;
+    if (!current || !kept || current.scrollTop < high) return;
+    const top = placeOf(rows, kept.id) * high + kept.offset;
+    if (Math.abs(top - current.scrollTop) >= 1) {
+      current.scrollTop = top;
+      onMove();
+    }
+  }, [rows]);
+  return (top: number) => {
+    const row = rows[Math.floor(top / high)];
+    anchor.current = row && { id: row.id, offset: top % high };
+  };
+}
+
+/** The keys work wherever the focus is, but in fields and on buttons. */
+function useKeys(act: (event: KeyboardEvent) => void): void {
+  const latest = useRef(act);
+  latest.current = act;
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (document.querySelector("dialog[open]")) return;
+      latest.current(event);
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+}
+
+export function List(props: Props) {
+  const { rows, withAccount, selected, canSelect, onOpen, onSelect, onEnd } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const height = useSignal(600);
+  const current = useSignal<string | undefined>(undefined);
+  const high = isPhone.value ? PHONE_LINE : LINE;
+  const keep = useSteady(box, rows, high, () => {
+    top.value = box.current?.scrollTop ?? 0;
+  });
+  useEffect(() => {
+    const { current: element } = box;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(() => {
+      height.value = element.clientHeight;
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+
+  const first = Math.max(0, Math.floor(top.value / high) - MARGIN);
+  const last = Math.min(rows.length, Math.ceil((top.value + height.value) / high) + MARGIN);
+  useEffect(() => {
+    if (last >= rows.length - 2 * MARGIN) onEnd();
+  });
+
+  const place = current.value === undefined ? -1 : placeOf(rows, current.value);
+  const at = rows[place]?.id === current.value ? place : Math.min(place, rows.length - 1);
+  const move = (step: number) => {
+    const next = Math.max(0, Math.min(rows.length - 1, at < 0 ? 0 : at + step));
+    current.value = rows[next]?.id;
+    const { current: element } = box;
+    if (!element) return;
+    const y = next * high;
+    if (y < element.scrollTop) element.scrollTop = y;
+    else if (y + high > element.scrollTop + element.clientHeight) element.scrollTop = y + high - element.clientHeight;
+  };
+  useKeys((event) => {
+    const isOnControl = (event.target as Element).closest("a, button");
+    const step = steps(event.key, Math.max(1, Math.floor(height.value / high) - 1));
+    const row = rows[at];
+    if (step !== undefined) move(step);
+    else if (event.key === "Enter" && row && !isOnControl) onOpen(row);
+    else if (event.key === "x" && row) onSelect(row);
+    else return;
+    event.preventDefault();
+  });
+  const clicked = (event: MouseEvent) => {
+    const target = event.target as Element;
+    const id = target.closest<HTMLElement>("[data-id]")?.dataset.id;
+    const row = id === undefined ? undefined : rows[placeOf(rows, id)];
+    if (!row || row.id !== id || event.defaultPrevented) return;
+    current.value = row.id;
+    if (target.closest("[data-select]")) onSelect(row);
+    else if (!target.closest("a") && !getSelection()?.toString()) onOpen(row);
+  };
+
+  const shown = rows.slice(first, last);
+  return (
+    <div
+      class={`list${withAccount ? " with-account" : ""}`}
+      role="grid"
+      aria-label="Orders"
+      aria-rowcount={(props.total ?? rows.length) + 1}
+      aria-busy={props.isBusy}
+      aria-multiselectable="true"
+    >
+      <div role="rowgroup" class="list-head">
+        <div role="row" class="line" aria-rowindex={1}>
+          <span role="columnheader" class="c-select">
+            <span class="hidden-text">Selected</span>
+          </span>
+          {COLUMNS.filter(([name]) => withAccount || name !== "account").map(([name, title]) => (
+            <span role="columnheader" key={name} class={`c-${name}`}>
+              {title}
+            </span>
+          ))}
+        </div>
+      </div>
+      <div
+        class="list-body"
+        ref={box}
+        role="rowgroup"
+        tabIndex={0}
+        aria-label="Rows. Arrow keys move, Enter opens, x selects"
+        aria-activedescendant={at >= first && at < last && rows[at] ? `row-${rows[at].id}` : undefined}
+        onClick={clicked}
+        onScroll={(event) => {
+          top.value = event.currentTarget.scrollTop;
+          keep(top.value);
+        }}
+      >
+        {rows.length === 0 ? (
+          <div role="row">
+            <div role="gridcell">{props.empty}</div>
+          </div>
+        ) : (
+          <div role="presentation" style={{ height: rows.length * high, position: "relative" }}>
+            <div role="presentation" style={{ transform: `translateY(${first * high}px)` }}>
+              {shown.map((row, offset) => (
+                <Line
+                  key={row.id}
+                  row={row}
+                  at={first + offset}
+                  isCurrent={first + offset === at}
+                  isSelected={selected.has(row.id)}
+                  canSelect={canSelect(row)}
+                  account={withAccount ? accountName(row.account) : undefined}
+                />
+              ))}
+            </div>
+          </div>
+        )}
+        {rows.length > 0 && <div role="presentation">{props.end}</div>}
+      </div>
+    </div>
+  );
+}
