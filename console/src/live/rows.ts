@@ -68,6 +68,8 @@ export const stateOfAction = (status: string): State => OF_ACTION[status] ?? "QU
 
 export function reasonText(reason: Schemas["Reason"] | undefined): string | undefined {
   if (!reason) return undefined;
+  // The state says already that the broker refused; its own words say why.
+  if (reason.code === "BROKER_REFUSED") return reason.broker_text ?? reason.broker_code ?? reason.code;
   const broker = [reason.broker_code, reason.broker_text].filter(Boolean).join(" ");
   return broker ? `${reason.code}: ${broker}` : reason.code;
 }

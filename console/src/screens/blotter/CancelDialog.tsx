@@ -9,6 +9,9 @@ import { Dialog } from "../../ui/Dialog";
 import { Side, StateChip } from "../../ui/State";
 import { cancelOrders } from "./source";
 
+/** What the dialog shows of an order. */
+export type Canceled = Pick<Row, "id" | "account" | "state" | "side" | "quantity" | "symbol">;
+
 /** As many as the API takes in one call. */
 const AT_ONCE = 100;
 
@@ -17,7 +20,7 @@ function inParts(ids: string[]): string[][] {
 }
 
 /** Lists what would be cancelled, asks once, and shows what became of each. */
-export function CancelDialog({ rows, onClose }: { rows: readonly Row[]; onClose: () => void }) {
+export function CancelDialog({ rows, onClose }: { rows: readonly Canceled[]; onClose: () => void }) {
   const outcomes = useSignal<ReadonlyMap<string, string>>(new Map());
   const failure = useSignal<Failure | undefined>(undefined);
   const isSending = useSignal(false);

@@ -41,6 +41,8 @@ interface Props {
   end: ComponentChildren;
 }
 
+const headHeight = (list: Element): number => (list.firstElementChild as HTMLElement | null)?.offsetHeight ?? 0;
+
 function steps(key: string, page: number): number | undefined {
   const known: Record<string, number> = {
     ArrowDown: 1,
@@ -103,7 +105,7 @@ export function List(props: Props) {
     const { current: element } = box;
     if (!element) return undefined;
     const observer = new ResizeObserver(() => {
-      height.value = element.clientHeight;
+      height.value = element.clientHeight - headHeight(element);
     });
     observer.observe(element);
     return () => observer.disconnect();
@@ -123,8 +125,9 @@ export function List(props: Props) {
     const { current: element } = box;
     if (!element) return;
     const y = next * high;
+    // The head stays above the rows, so they have the rest of the height.
     if (y < element.scrollTop) element.scrollTop = y;
-    else if (y + high > element.scrollTop + element.clientHeight) element.scrollTop = y + high - element.clientHeight;
+    else if (y + high > element.scrollTop + height.value) element.scrollTop = y + high - height.value;
   };
   useKeys((event) => {
     const isOnControl = (event.target as Element).closest("a, button");
@@ -150,11 +153,19 @@ export function List(props: Props) {
   return (
     <div
       class={`list${withAccount ? " with-account" : ""}`}
+      ref={box}
       role="grid"
-      aria-label="Orders"
+      tabIndex={0}
+      aria-label="Orders. Arrow keys move, Enter opens, x selects"
       aria-rowcount={(props.total ?? rows.length) + 1}
       aria-busy={props.isBusy}
       aria-multiselectable="true"
+      aria-activedescendant={at >= first && at < last && rows[at] ? `row-${rows[at].id}` : undefined}
+      onClick={clicked}
+      onScroll={(event) => {
+        top.value = event.currentTarget.scrollTop;
+        keep(top.value);
+      }}
     >
       <div role="rowgroup" class="list-head">
         <div role="row" class="line" aria-rowindex={1}>
@@ -168,19 +179,7 @@ export function List(props: Props) {
           ))}
         </div>
       </div>
-      <div
-        class="list-body"
-        ref={box}
-        role="rowgroup"
-        tabIndex={0}
-        aria-label="Rows. Arrow keys move, Enter opens, x selects"
-        aria-activedescendant={at >= first && at < last && rows[at] ? `row-${rows[at].id}` : undefined}
-        onClick={clicked}
-        onScroll={(event) => {
-          top.value = event.currentTarget.scrollTop;
-          keep(top.value);
-        }}
-      >
+      <div role="rowgroup" class="list-body">
         {rows.length === 0 ? (
           <div role="row">
             <div role="gridcell">{props.empty}</div>
@@ -202,8 +201,8 @@ export function List(props: Props) {
             </div>
           </div>
         )}
-        {rows.length > 0 && <div role="presentation">{props.end}</div>}
       </div>
+      {rows.length > 0 && <div class="list-end">{props.end}</div>}
     </div>
   );
 }

@@ -117,14 +117,14 @@ function Ended({ book, onMore }: { book: ReturnType<typeof useRows>["book"]; onM
   if (book.isLoading.value) return <Loading what="older orders" />;
   if (book.isCapped) {
     return (
-      <p class="list-end dim">
+      <p class="dim">
         The newest {count(ROWS_MAX, "row")} are kept here. Choose an account, a symbol or a state to look further back.
       </p>
     );
   }
-  if (book.isComplete) return <p class="list-end dim">These are all.</p>;
+  if (book.isComplete) return <p class="dim">These are all.</p>;
   return (
-    <p class="list-end">
+    <p>
       <button type="button" class="button small" onClick={onMore}>
         Look further back
       </button>
