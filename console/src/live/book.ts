@@ -151,13 +151,15 @@ export class Book {
   }
 
   #take(page: BookPage): void {
-    for (const row of page.rows) {
-      const known = this.get(row.id);
-      if (!known || row.updated >= known.updated) this.#put(row);
-    }
     this.#cursor = page.next;
     this.isComplete = page.next === undefined;
     this.#horizon = this.isComplete ? "" : (page.rows.at(-1)?.id ?? this.#horizon);
+    for (const row of page.rows) {
+      const known = this.get(row.id);
+      if (known && row.updated < known.updated) continue;
+      this.#reserve.delete(row.id);
+      this.#put(row);
+    }
     for (const [id, row] of this.#reserve) {
       if (id < this.#horizon) continue;
       this.#reserve.delete(id);

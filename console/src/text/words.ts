@@ -59,3 +59,9 @@ export const capital = (text: string): string => text.charAt(0).toUpperCase() + 
 export function count(number: number, one: string, many = `${one}s`): string {
   return `${number.toLocaleString("en-US")} ${number === 1 ? one : many}`;
 }
+
+/** "once", "twice", "3 times". */
+export function times(number: number): string {
+  if (number === 1) return "once";
+  return number === 2 ? "twice" : `${number.toLocaleString("en-US")} times`;
+}

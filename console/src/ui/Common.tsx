@@ -1,5 +1,6 @@
 /** The states that every screen has: loading, failed, empty, not allowed. */
 import type { ComponentChildren } from "preact";
+import { useId } from "preact/hooks";
 import type { Failure } from "../api/api";
 import { Copy } from "./Copy";
 
@@ -52,12 +53,14 @@ interface ActionProps {
 
 /** A button that stays visible if it is not allowed, with the reason. */
 export function Action({ denied, onClick, children, isBusy = false, class: kind = "button" }: ActionProps) {
+  const id = useId();
   return (
     <span class="action">
       <button
         type="button"
         class={kind}
         aria-disabled={denied ? "true" : undefined}
+        aria-describedby={denied ? id : undefined}
         disabled={isBusy}
         title={denied || undefined}
         onClick={() => {
@@ -66,7 +69,11 @@ export function Action({ denied, onClick, children, isBusy = false, class: kind 
       >
         {children}
       </button>
-      {denied && <span class="hidden-text">{denied}</span>}
+      {denied && (
+        <span class="hidden-text" id={id}>
+          {denied}
+        </span>
+      )}
     </span>
   );
 }

@@ -48,6 +48,7 @@ export function EmptyList({ book, isReading, filters, clear, more }: Props) {
       <p>
         <b>No order matches: {wordsOf(filters)}.</b>{" "}
         {isAll ? "All orders were looked at." : `The newest ${book.rows.length.toLocaleString("en-US")} were looked at.`}
+        {filters.symbol && " A symbol is compared as a whole."}
       </p>
       <p class="actions">
         <button type="button" class="button small" onClick={clear}>

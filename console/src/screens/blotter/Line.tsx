@@ -96,7 +96,7 @@ export class Line extends Component<LineProps> {
           <Side side={row.side} />
         </span>
         <span role="gridcell" class="c-filled">
-          <span class="amount">
+          <span class="amount" title={`${grouped(row.filled)} of ${grouped(row.quantity)}`}>
             {grouped(row.filled)}
             <span class="dim"> / {grouped(row.quantity)}</span>
           </span>

@@ -1,6 +1,7 @@
 /** The lists behind the blotter, and what they have in common: the events. */
 import type { StreamEvent } from "@openbell/client";
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
+import { signedOut } from "../../api/api";
 import { hasBegun, listen } from "../../live/live";
 import { Book } from "../../live/book";
 import { type Filters, statusQuery } from "./filters";
@@ -81,8 +82,14 @@ export class Books {
       },
     });
     if (waits === undefined) load();
+    // What failed while nobody was signed in is read again after the sign-in.
+    const endRetries = effect(() => {
+      if (signedOut.value) return;
+      for (const book of this.#all()) if (book.failure.peek() && !book.isLoading.peek()) void book.load();
+    });
     this.#stop = () => {
       clearTimeout(waits);
+      endRetries();
       end();
     };
   }

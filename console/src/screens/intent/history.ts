@@ -1,24 +1,14 @@
-/** What an intent consists of: read once, then changed by events. */
+/** An intent: read once, then changed by events. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { api, client, type Schemas, take } from "../../api/api";
 import { type Reading, useReading } from "../../api/reading";
 import { idOf } from "../../live/rows";
-import { listen, type StreamEvent } from "../../live/live";
-
-export interface Intent {
-  /** The latest action, with the execution. */
-  latest: Schemas["Action"];
-  execution: Schemas["Execution"];
-  actions: Schemas["Action"][];
-  receipts: Schemas["StoredReceipt"][];
-  executions: Schemas["ExecutionRow"][];
-  events: Schemas["Event"][];
-}
+import { listen } from "../../live/live";
+import { EVENTS_MAX, type Intent, withEvent } from "./merge";
 
 // Outcomes of a command come in bursts; the parts that events do not have are read once for each burst.
 const BURST_MILLIS = 300;
-const EVENTS_MAX = 500;
 
 async function all<Item>(items: AsyncIterable<Item>, most: number): Promise<Item[]> {
   const found: Item[] = [];
@@ -47,48 +37,6 @@ async function readIntent(account_id: string, intent_id: string, signal: AbortSi
   const execution = latest.execution;
   if (!execution) throw new Error("the intent has no execution");
   return { latest, execution, actions, receipts: page.data, executions, events };
-}
-
-/** The intent after an event; what only a reading has stays as it was. */
-export function withEvent(intent: Intent, event: StreamEvent): Intent {
-  if (intent.events.some((each) => each.event_id === event.event_id)) return intent;
-  const events = [...intent.events, event as Schemas["Event"]].slice(-EVENTS_MAX);
-  if (event.broker_trade) return { ...intent, events, executions: withTrade(intent.executions, event) };
-  if (!event.broker_order) return { ...intent, events };
-  const { status, certainty, filled_quantity, leaves_quantity, average_price, broker_order_ids } = event.broker_order;
-  const isSettled = certainty !== "UNKNOWN";
-  const execution = {
-    status,
-    certainty,
-    filled_quantity,
-    leaves_quantity,
-    average_price,
-    broker_order_ids: broker_order_ids ?? intent.execution.broker_order_ids,
-    updated_at: event.occurred_at ?? intent.execution.updated_at,
-    ...(!isSettled && { unknown: intent.execution.unknown }),
-  };
-  return { ...intent, events, execution };
-}
-
-function withTrade(executions: Schemas["ExecutionRow"][], event: StreamEvent): Schemas["ExecutionRow"][] {
-  const trade = event.broker_trade;
-  if (!trade) return executions;
-  const known = executions.find((each) => each.execution_id === trade.execution_id);
-  const row: Schemas["ExecutionRow"] = {
-    account_id: event.account_id,
-    execution_id: trade.execution_id,
-    intent_id: trade.intent_id,
-    symbol: trade.symbol,
-    order_side: trade.order_side,
-    kind: trade.kind,
-    // A bust has the quantity that it took back; the list shows it as zero.
-    quantity: trade.kind === "BUST" ? "0" : trade.quantity,
-    price: trade.price,
-    executed_at: trade.executed_at,
-    recorded_at: known?.recorded_at ?? event.occurred_at ?? trade.executed_at,
-    ...(trade.fee !== undefined && { fee: trade.fee }),
-  };
-  return known ? executions.map((each) => (each === known ? row : each)) : [...executions, row];
 }
 
 /** Read the intent, and follow it while the page is open. */

@@ -5,7 +5,7 @@ import type { ScreenProps } from "../../shell/screens";
 import { accountName, denial } from "../../shell/session";
 import { grouped, price, sum } from "../../text/decimal";
 import { clock, full } from "../../text/time";
-import { count, OPEN_STATES, plain, type State, timeInForce } from "../../text/words";
+import { count, OPEN_STATES, plain, type State, timeInForce, times } from "../../text/words";
 import { Code } from "../../ui/Code";
 import { Action, Loading, Problem } from "../../ui/Common";
 import { Copy } from "../../ui/Copy";
@@ -14,7 +14,8 @@ import { Side, StateChip } from "../../ui/State";
 import { CancelDialog } from "../blotter/CancelDialog";
 import { ReceiptCard } from "../receipt/ReceiptCard";
 import { readCommands, submitCommands, type Terms } from "./commands";
-import { type Intent, useIntent } from "./history";
+import { useIntent } from "./history";
+import type { Intent } from "./merge";
 import { sentenceOf } from "./sentence";
 import { Timeline } from "./Timeline";
 import { timelineOf } from "./steps";
@@ -168,7 +169,7 @@ function Doubt({ unknown, again }: { unknown: Schemas["Unknown"]; again: () => v
       </header>
       <dl class="facts">
         <Fact name="Unknown since" value={full(unknown.since)} />
-        <Fact name="May have been sent" value={count(unknown.writes, "time")} />
+        <Fact name="May have been sent" value={times(unknown.writes)} />
         <Fact
           name="Look-ups at the broker"
           value={unknown.probes.length ? `${unknown.probes.length}, ${found} showed it` : "none yet"}
@@ -250,7 +251,7 @@ export default function IntentScreen({ params }: ScreenProps) {
         <aside>
           <Facts intent={intent} terms={terms} />
           <Code title="Read this intent" texts={readCommands(account, id)} />
-          <Code title="Submit the same as a new order" texts={submitCommands(terms)} />
+          <Code title="Submit as a new order" texts={submitCommands(terms)} />
         </aside>
       </div>
     </section>

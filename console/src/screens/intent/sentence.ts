@@ -1,7 +1,7 @@
 /** What became of an intent, in one or two sentences. It says only what the data shows. */
 import type { Schemas } from "@openbell/client";
 import { grouped, isZero, price } from "../../text/decimal";
-import { capital, count, plain } from "../../text/words";
+import { capital, count, plain, times } from "../../text/words";
 
 export type Tone = "good" | "bad" | "info" | "unknown" | "plain";
 export interface Sentence {
@@ -49,7 +49,7 @@ function ofUnknown({ execution, actions }: Subject): string {
   const parts = [`The broker's answer to the ${type} is not known. ${may}`];
   const { unknown } = execution;
   if (!unknown) return parts.join(" ");
-  if (unknown.writes > 0) parts.push(`The command may have been sent ${count(unknown.writes, "time")}.`);
+  if (unknown.writes > 0) parts.push(`The command may have been sent ${times(unknown.writes)}.`);
   const found = unknown.probes.filter((probe) => probe.found).length;
   if (!unknown.probes.length) parts.push("No look-up at the broker was made yet.");
   else if (found) parts.push(`${count(found, "look-up")} of ${unknown.probes.length} showed it.`);
@@ -133,8 +133,10 @@ export function refusalSentence(receipt: Schemas["Receipt"]): Sentence {
   const refused = receipt.rules.filter((rule) => rule.verdict === "REFUSED");
   const codes = [...new Set(refused.map((rule) => rule.code))].join(", ");
   const pass = refused.map((rule) => rule.would_pass).filter(Boolean);
-  const what = receipt.gate === "DOOR" ? "It was recorded, and refused before it was sent" : "It was refused when it was submitted";
-  const nothing = receipt.gate === "DOOR" ? "Nothing was sent." : "Nothing was recorded or sent.";
+  const by = codes || "A rule";
+  const isAtDoor = receipt.gate === "DOOR";
+  const what = isAtDoor ? `It was recorded; ${by} refused it before it was sent` : `${by} refused it when it was submitted`;
+  const nothing = isAtDoor ? "Nothing was sent." : "Nothing was recorded or sent.";
   const wouldPass = pass.length ? ` What would pass: ${[...new Set(pass)].join("; ")}.` : "";
-  return { tone: "bad", text: `${what}${codes && ` by ${codes}`}. ${nothing}${wouldPass}` };
+  return { tone: "bad", text: `${what}. ${nothing}${wouldPass}` };
 }

@@ -2,7 +2,7 @@
 import type { Schemas } from "@openbell/client";
 import { grouped, price } from "../../text/decimal";
 import { clock, millis } from "../../text/time";
-import { capital, count, plain } from "../../text/words";
+import { capital, count, plain, times } from "../../text/words";
 import { reasonText } from "../../live/rows";
 import type { Tone } from "./sentence";
 
@@ -112,7 +112,7 @@ function stepOfDoubt(at: string, { reason, unknown }: Schemas["IntentAction"]): 
     NEEDS_ATTENTION: "Flagged: a person should look",
   };
   const title = titles[reason?.code ?? ""] ?? "No answer that shows the outcome: it is unknown";
-  const note = unknown ? `may have been sent ${count(unknown.writes, "time")}` : reasonText(reason);
+  const note = unknown ? `may have been sent ${times(unknown.writes)}` : reasonText(reason);
   return { at, clock: "openbell", title, note, tone: "unknown" };
 }
 

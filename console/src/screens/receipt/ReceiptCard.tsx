@@ -31,26 +31,26 @@ function Line({ rule, exempt }: { rule: Finding; exempt: string | undefined }) {
   return (
     <tr class={judged.tone === "bad" ? "refused" : undefined}>
       <td>
-        <b>{rule.code}</b>
+        <b class="nowrap">{rule.code}</b>
         {rule.control_version !== null && <span class="dim"> v{rule.control_version}</span>}
-        {rule.mode === "SHADOW" && <span class="pill">shadow</span>}
+        {rule.mode === "SHADOW" && <span class="pill shadow">shadow</span>}
         <span class="dim below">{plain(rule.scope)}</span>
       </td>
-      <td class="right">
+      <td class="right" data-name="Limit">
         <span class="dim">{comparisonWord(rule.comparison)}</span> {valueText(rule.limit)}
       </td>
-      <td class="right">
+      <td class="right" data-name="Observed">
         {rule.missing === undefined ? valueText(rule.observed) : <span class="dim">missing</span>}
-        {inputs.length > 0 && (
-          <span class="dim below">{inputs.map(([name, value]) => `${plain(name)} ${value}`).join(", ")}</span>
-        )}
       </td>
-      <td>
+      <td data-name="Room">
         <Room rule={rule} />
       </td>
       <td>
         <span class={`pill ${judged.tone}`}>{judged.word}</span>
         {rule.would_pass && <span class="below">What would pass: {rule.would_pass}</span>}
+        {inputs.length > 0 && (
+          <span class="dim below">Computed from {inputs.map(([name, value]) => `${plain(name)} ${value}`).join(", ")}</span>
+        )}
       </td>
     </tr>
   );

@@ -74,7 +74,7 @@ export default function Receipt({ params }: ScreenProps) {
         </div>
         <aside>
           <Code title="Read this receipt" texts={receiptCommands(data.account_id, data.id)} />
-          {submit && <Code title="Submit the same as a new order" texts={submit} />}
+          {submit && <Code title="Submit as a new order" texts={submit} />}
         </aside>
       </div>
     </section>
