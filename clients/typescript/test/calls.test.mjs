@@ -215,6 +215,17 @@ describe("calls", { concurrency: true, timeout: 60_000 }, () => {
     }
   });
 
+  test("with headers instead of a credential, every request has them and no credential", async (each) => {
+    const server = await serve(each, (_, response) => reply(response, 200, { data: [], next_cursor: null }));
+    const client = new Client({ baseUrl: server.url, headers: { "x-openbell-console": "1" } });
+    for await (const _ of client.accounts());
+    const { headers } = server.requests[0];
+    assert.deepEqual(
+      [headers["x-openbell-console"], headers["x-api-key"], headers.authorization],
+      ["1", undefined, undefined],
+    );
+  });
+
   test("an access token is sent instead of a key, and asked for anew by each call", async (each) => {
     const server = await serve(each, recorded);
     let calls = 0;

@@ -90,6 +90,31 @@ describe("events", { concurrency: true, timeout: 60_000 }, () => {
     assert.deepEqual([error.position, error.prevSeq, error.resumeToken], [2, 3, token(2)]);
   });
 
+  test("the events of every account come in the order of each, and a repeated one comes once", async (each) => {
+    const of = (account, seq, id) =>
+      frame("broker_trade", seq, seq - 1, {}, id).replace('data: {', `data: {"account_id":"${account}",`);
+    const beat = (id) => `id: ${id}\nevent: heartbeat\ndata: {"heartbeat":{}}\n\n`;
+    const answers = [
+      beat("t0").replaceAll("heartbeat", "subscribed") + of("a", 7, "t1") + of("b", 3, "") + of("a", 8, ""),
+      of("b", 3, "") + of("a", 8, "") + of("b", 4, "t2") + beat("t3"),
+    ];
+    const server = await serve(each, (_, response, count) => begin(response).end(answers[count]));
+    const reports = [];
+    const onConnection = (report) => reports.push([report.isOpen, report.resumeToken]);
+    const { events, error } = await collect(clientOf(server).events(undefined, { onConnection }), 4);
+    assert.equal(error, undefined);
+    assert.deepEqual(
+      events.map(({ account_id, account_seq }) => `${account_id}${account_seq}`),
+      ["a7", "b3", "a8", "b4"],
+    );
+    assert.equal(new URL(server.requests[0].url, "http://x").search, "?start=LIVE");
+    assert.deepEqual([server.requests[1].headers["last-event-id"], server.requests[1].url], ["t1", "/v1/events"]);
+    assert.deepEqual(reports.slice(0, 2), [
+      [true, "t0"],
+      [false, "t1"],
+    ]);
+  });
+
   test("events left out by a filter are not missing", async (each) => {
     const server = await serve(each, (_, response) =>
       begin(response).write(frame("subscribed", 3, 3) + event(7, 3) + event(9, 7)),
