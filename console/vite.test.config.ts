@@ -15,7 +15,7 @@ export default defineConfig({
   build: {
     ssr: true,
     target: "es2022",
-    outDir: here("node_modules/.test"),
+    outDir: here("dist"),
     emptyOutDir: true,
     rollupOptions: {
       input: Object.fromEntries(tests.map((name) => [name.replace(/\.ts$/, ""), here(`test/${name}`)])),

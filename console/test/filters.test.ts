@@ -23,9 +23,9 @@ test("what the address has comes out of it again", () => {
   assert.deepEqual(of(`state=${[...states].join().toLowerCase()}`).states, states);
 });
 
-test("a sale includes short sales", () => {
-  assert.equal(isInScope(row, of("side=sell")), true);
-  assert.equal(isInScope(row, of("side=buy")), false);
+test("a row is of the scope if its account, symbol and side are", () => {
+  assert.equal(isInScope(row, of("side=sell_short")), true);
+  assert.equal(isInScope(row, of("side=sell")), false);
   assert.equal(isInScope(row, of("symbol=AAPL&account=a")), true);
   assert.equal(isInScope(row, of("account=b")), false);
 });

@@ -1,6 +1,6 @@
 import type { Book } from "../../live/book";
 import { account, openAccounts } from "../../shell/session";
-import { stateWord } from "../../text/words";
+import { sideWord, stateWord } from "../../text/words";
 import { Loading } from "../../ui/Common";
 import { Copy } from "../../ui/Copy";
 import { type Filters, hasFilters } from "./filters";
@@ -16,7 +16,7 @@ interface Props {
 function wordsOf({ states, symbol, side }: Filters): string {
   const parts = [
     states.size && [...states].map((state) => stateWord(state).toLowerCase()).join(" or "),
-    side && side.toLowerCase(),
+    side && sideWord(side).toLowerCase(),
     symbol && `of ${symbol}`,
   ];
   return parts.filter(Boolean).join(", ");

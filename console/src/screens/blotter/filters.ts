@@ -6,22 +6,22 @@ import { OPEN_STATES, STATES, type State } from "../../text/words";
 export interface Filters {
   states: ReadonlySet<State>;
   symbol: string;
-  /** "", "BUY" or "SELL"; SELL includes short sales. */
-  side: string;
+  side: "" | "BUY" | "SELL" | "SELL_SHORT";
   account: string;
 }
 
+const SIDES = ["BUY", "SELL", "SELL_SHORT"] as const;
 const SYMBOL = /^[A-Za-z0-9.\-/:_]{1,32}$/;
 
 /** What the address says; what it says wrongly is left out. */
 export function filtersOf(query: URLSearchParams): Filters {
   const wanted = (query.get("state") ?? "").toUpperCase().split(",");
   const symbol = query.get("symbol") ?? "";
-  const side = query.get("side")?.toUpperCase() ?? "";
+  const side = query.get("side")?.toUpperCase();
   return {
     states: new Set(STATES.filter((state) => wanted.includes(state))),
     symbol: SYMBOL.test(symbol) ? symbol.toUpperCase() : "",
-    side: side === "BUY" || side === "SELL" ? side : "",
+    side: SIDES.find((each) => each === side) ?? "",
     account: query.get("account") ?? "",
   };
 }
@@ -35,13 +35,11 @@ export function toggled(states: ReadonlySet<State>, state: State): string {
     .toLowerCase();
 }
 
-const isShort = (side: string): boolean => side === "SELL_SHORT";
-
 /** Whether a row is of the account, the symbol and the side. */
 export function isInScope(row: Row, { symbol, side, account }: Filters): boolean {
   if (account && row.account !== account) return false;
   if (symbol && row.symbol !== symbol) return false;
-  return !side || row.side === side || (side === "SELL" && isShort(row.side));
+  return !side || row.side === side;
 }
 
 export const isShown = (row: Row, { states }: Filters): boolean => !states.size || states.has(row.state);
@@ -52,8 +50,7 @@ export function scopeQuery({ symbol, side, account }: Filters): OrderFilters {
     order: "desc",
     ...(account && { account_id: account }),
     ...(symbol && { symbol }),
-    // A short sale is a side of its own; the server takes one side.
-    ...(side === "BUY" && { order_side: "BUY" as const }),
+    ...(side && { order_side: side }),
   };
 }
 

@@ -74,9 +74,10 @@ function SymbolField({ symbol, typed }: { symbol: string; typed: { value: string
 }
 
 const SIDES = [
-  ["", "Both"],
+  ["", "All"],
   ["buy", "Buy"],
   ["sell", "Sell"],
+  ["sell_short", "Short"],
 ] as const;
 
 /** Pause by button or key. */

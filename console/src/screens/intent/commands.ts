@@ -9,6 +9,8 @@ export interface Terms {
   timeInForce: string;
   limit?: string;
   stop?: string;
+  /** The idempotency key of the command: run twice, it is recorded once. */
+  key: string;
 }
 
 const SPECS: Record<string, string> = { MARKET: "Market", LIMIT: "Limit", STOP: "Stop", STOP_LIMIT: "StopLimit" };
@@ -19,7 +21,7 @@ function specBody({ type, quantity, timeInForce, limit, stop }: Terms) {
   return { [SPECS[type] ?? "Market"]: { ...prices, quantity, time_in_force: timeInForce } };
 }
 
-/** The same order as a new one. It is recorded as another intent, with an idempotency key of its own. */
+/** The same order as a new one: another intent, under a key of its own. The other languages make a key themselves. */
 export function submitCommands(terms: Terms): Record<string, string> {
   return { CLI: cli(terms), curl: curl(terms), Python: python(terms), TypeScript: typescript(terms) };
 }
@@ -41,7 +43,7 @@ function curl(terms: Terms): string {
   return [
     `curl -sS "$OPENBELL_URL/v1/accounts/${terms.account}/intents" \\`,
     `  -H "x-api-key: $OPENBELL_API_KEY" \\`,
-    `  -H "Idempotency-Key: $(uuidgen)" \\`,
+    `  -H "Idempotency-Key: ${terms.key}" \\`,
     `  -H "Content-Type: application/json" \\`,
     `  -d '${body}'`,
   ].join("\n");

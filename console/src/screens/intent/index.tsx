@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import type { Schemas } from "../../api/api";
 import { stateOf, stateOfAction } from "../../live/rows";
 import type { ScreenProps } from "../../shell/screens";
@@ -22,7 +23,7 @@ import { timelineOf } from "./steps";
 import "./intent.css";
 
 /** The terms in force: those of the last accepted command that has some. */
-export function termsOf({ actions, latest }: Intent): Terms {
+function termsOf({ actions, latest }: Intent): Omit<Terms, "key"> {
   const first = actions[0] ?? latest;
   const accepted = actions.filter(({ action_type, status }) => action_type === "REPLACE" && status === "ACKED").at(-1);
   const { symbol, order_side, order_type, quantity, time_in_force, limit_price, stop_price } = accepted ?? first;
@@ -46,7 +47,7 @@ function stateOfIntent({ execution, actions }: Intent): State {
   return stateOf(execution.status, execution.certainty, execution.filled_quantity);
 }
 
-function Facts({ intent, terms }: { intent: Intent; terms: Terms }) {
+function Facts({ intent, terms }: { intent: Intent; terms: Omit<Terms, "key"> }) {
   const { execution, latest, actions } = intent;
   const first = actions[0] ?? latest;
   return (
@@ -192,7 +193,7 @@ function Doubt({ unknown, again }: { unknown: Schemas["Unknown"]; again: () => v
   );
 }
 
-function Cancel({ intent, state, terms }: { intent: Intent; state: State; terms: Terms }) {
+function Cancel({ intent, state, terms }: { intent: Intent; state: State; terms: Omit<Terms, "key"> }) {
   const isAsked = useSignal(false);
   const denied =
     denial("CANCEL_ORDERS", "cancel orders") || (OPEN_STATES.has(state) ? "" : "The order has ended; there is nothing to cancel.");
@@ -209,6 +210,7 @@ function Cancel({ intent, state, terms }: { intent: Intent; state: State; terms:
 
 export default function IntentScreen({ params }: ScreenProps) {
   const { account = "", intent: id = "" } = params;
+  const key = useMemo(() => crypto.randomUUID(), []);
   const { data: intent, failure, again } = useIntent(account, id);
   if (failure && !intent) return <Problem failure={failure} again={again} />;
   if (!intent) return <Loading what="the intent" />;
@@ -251,7 +253,7 @@ export default function IntentScreen({ params }: ScreenProps) {
         <aside>
           <Facts intent={intent} terms={terms} />
           <Code title="Read this intent" texts={readCommands(account, id)} />
-          <Code title="Submit as a new order" texts={submitCommands(terms)} />
+          <Code title="Submit as a new order" texts={submitCommands({ ...terms, key })} />
         </aside>
       </div>
     </section>

@@ -1,3 +1,4 @@
+import { useMemo } from "preact/hooks";
 import { api, type Schemas, take } from "../../api/api";
 import { useReading } from "../../api/reading";
 import type { ScreenProps } from "../../shell/screens";
@@ -33,21 +34,25 @@ function Title({ command }: { command: Schemas["Command"] }) {
   );
 }
 
-function commandsOf({ account_id, receipt: { command } }: Schemas["StoredReceipt"]): Record<string, string> | undefined {
+function commandsOf(
+  { account_id, receipt: { command } }: Schemas["StoredReceipt"],
+  key: string,
+): Record<string, string> | undefined {
   const { action_type, symbol, order_side: side, order_type: type, quantity, time_in_force } = command;
   if (action_type !== "CREATE" || !symbol || !side || !type || !quantity || !time_in_force) return undefined;
   const prices = { limit: command.limit_price, stop: command.stop_price };
-  return submitCommands({ account: account_id, symbol, side, type, quantity, timeInForce: time_in_force, ...prices });
+  return submitCommands({ account: account_id, symbol, side, type, quantity, timeInForce: time_in_force, key, ...prices });
 }
 
 export default function Receipt({ params }: ScreenProps) {
   const { account = "", receipt = "" } = params;
+  const key = useMemo(() => crypto.randomUUID(), []);
   const { data, failure, again } = useReading(receipt, (signal) => readReceipt(account, receipt, signal));
   if (failure) return <Problem failure={failure} again={again} />;
   if (!data) return <Loading what="the receipt" />;
   const isRefusal = data.verdict === "REFUSED";
   const sentence = refusalSentence(data.receipt);
-  const submit = commandsOf(data);
+  const submit = commandsOf(data, key);
   return (
     <section class="screen" aria-labelledby="title">
       <div class="head">
