@@ -166,7 +166,8 @@ export class Book {
       this.#put(row);
     }
     this.#cap();
-    this.#touch();
+    // At once, not with the next frame: whoever sees that the page was read must see its rows.
+    this.version.value++;
   }
 
   #put(row: Row): void {

@@ -64,7 +64,7 @@ function Loaded({ screen, params }: { screen: Screen; params: Record<string, str
   void round.value;
   if (failure.value) {
     // After an update of the server the files of the old pages are gone.
-    return <Problem failure={failureOf(failure.value)} again={() => location.reload()} />;
+    return <Problem title="This page cannot be loaded" failure={failureOf(failure.value)} again={() => location.reload()} />;
   }
   return Found ? <Found params={params} key={JSON.stringify(params)} /> : <Loading what="the page" />;
 }

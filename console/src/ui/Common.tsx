@@ -14,10 +14,18 @@ export function Loading({ what }: { what: string }) {
   );
 }
 
+interface ProblemProps {
+  failure: Failure;
+  again?: () => void;
+  /** The heading of a screen that has nothing else to show. */
+  title?: string;
+}
+
 /** What happened, what to do, the id of the request, and a retry. */
-export function Problem({ failure, again }: { failure: Failure; again?: () => void }) {
+export function Problem({ failure, again, title }: ProblemProps) {
   return (
     <div class="message problem" role="alert">
+      {title && <h1>{title}</h1>}
       <p>
         <b>{failure.detail}</b> {failure.remedy}
       </p>

@@ -202,7 +202,13 @@ export function List(props: Props) {
           </div>
         )}
       </div>
-      {rows.length > 0 && <div class="list-end">{props.end}</div>}
+      {rows.length > 0 && (
+        <div role="rowgroup" class="list-end">
+          <div role="row">
+            <div role="gridcell">{props.end}</div>
+          </div>
+        </div>
+      )}
     </div>
   );
 }

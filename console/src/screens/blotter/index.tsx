@@ -183,7 +183,8 @@ export default function Blotter() {
         <div>
           <h1 id="title">Blotter</h1>
           <p class="dim" role="status">
-            {count(rows.length, "row")} {hasFilters(filters) ? "match" : ""}
+            {count(rows.length, "row")}
+            {hasFilters(filters) && " match"}
             {book.isComplete ? "" : ", older ones follow as you scroll"}
             {leavesOutRefusals && ` · older refusals of the first ${REFUSAL_ACCOUNTS_MAX} accounts only`}
           </p>

@@ -212,7 +212,7 @@ export default function IntentScreen({ params }: ScreenProps) {
   const { account = "", intent: id = "" } = params;
   const key = useMemo(() => crypto.randomUUID(), []);
   const { data: intent, failure, again } = useIntent(account, id);
-  if (failure && !intent) return <Problem failure={failure} again={again} />;
+  if (failure && !intent) return <Problem title="This intent cannot be shown" failure={failure} again={again} />;
   if (!intent) return <Loading what="the intent" />;
   const terms = termsOf(intent);
   const state = stateOfIntent(intent);
@@ -253,7 +253,7 @@ export default function IntentScreen({ params }: ScreenProps) {
         <aside>
           <Facts intent={intent} terms={terms} />
           <Code title="Read this intent" texts={readCommands(account, id)} />
-          <Code title="Submit as a new order" texts={submitCommands({ ...terms, key })} />
+          <Code title="Submit another" texts={submitCommands({ ...terms, key })} />
         </aside>
       </div>
     </section>

@@ -48,7 +48,7 @@ export default function Receipt({ params }: ScreenProps) {
   const { account = "", receipt = "" } = params;
   const key = useMemo(() => crypto.randomUUID(), []);
   const { data, failure, again } = useReading(receipt, (signal) => readReceipt(account, receipt, signal));
-  if (failure) return <Problem failure={failure} again={again} />;
+  if (failure) return <Problem title="This receipt cannot be shown" failure={failure} again={again} />;
   if (!data) return <Loading what="the receipt" />;
   const isRefusal = data.verdict === "REFUSED";
   const sentence = refusalSentence(data.receipt);
@@ -79,7 +79,7 @@ export default function Receipt({ params }: ScreenProps) {
         </div>
         <aside>
           <Code title="Read this receipt" texts={receiptCommands(data.account_id, data.id)} />
-          {submit && <Code title="Submit as a new order" texts={submit} />}
+          {submit && <Code title="Submit another" texts={submit} />}
         </aside>
       </div>
     </section>
