@@ -21,6 +21,12 @@ export interface Screen {
 
 export const SCREENS: readonly Screen[] = [
   {
+    path: "/",
+    title: "Home",
+    load: () => import("../screens/home"),
+    rail: "M3 9.5 10 4l7 5.5V16a1 1 0 0 1-1 1h-3.5v-5h-5v5H4a1 1 0 0 1-1-1Z",
+  },
+  {
     path: "/orders",
     title: "Blotter",
     load: () => import("../screens/blotter"),
