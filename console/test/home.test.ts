@@ -57,7 +57,7 @@ test("the verdict puts orders in doubt before halts, and halts before refusals",
     unknown: ["2026-01-01T11:59:00Z"],
   });
   assert.deepEqual(items.map(({ level }) => level), ["doubt", "stop", "note"]);
-  assert.equal(items[1]?.to, "/halt?scope=SYMBOL&account_id=a&symbol=TSLA");
+  assert.equal(items[1]?.to, "/halt?scope=SYMBOL&account_id=a&symbol=TSLA&account=a");
   assert.equal(headline(items, 1), "2 things to look at, the worst first · 1 more to know");
 });
 

@@ -33,6 +33,12 @@ export const SCREENS: readonly Screen[] = [
     rail: "M3 5h14M3 10h14M3 15h14",
   },
   {
+    path: "/unknown",
+    title: "Unknown",
+    load: () => import("../screens/unknown"),
+    rail: "M7 7.2C7 5.4 8.3 4 10 4s3 1.3 3 3c0 2.2-3 2.4-3 5M10 15.5v.2",
+  },
+  {
     path: "/accounts/{account}/intents/{intent}",
     title: "Intent",
     load: () => import("../screens/intent"),

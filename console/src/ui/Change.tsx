@@ -1,92 +1,75 @@
-/** Buttons that change something: disabled with a visible reason, and the outcome or the failure in words. */
-import { type Signal, useSignal } from "@preact/signals";
+/** Changes: who may make one, and what became of it. */
+import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { type Failure, failureOf } from "../api/api";
 import { can, denial, me } from "../shell/session";
-import { Problem } from "./Common";
 
-export interface Changing {
-  isBusy: Signal<boolean>;
-  outcome: Signal<string>;
-  failure: Signal<Failure | undefined>;
-  /** True if it succeeded. `act` returns the outcome in words. */
-  run: (act: () => Promise<string>) => Promise<boolean>;
+interface Outcome {
+  isBusy: boolean;
+  failure: Failure | undefined;
+  /** What was done, in words. */
+  done: string;
 }
 
-export function useChange(): Changing {
-  const isBusy = useSignal(false);
-  const outcome = useSignal("");
-  const failure = useSignal<Failure | undefined>(undefined);
-  const run = async (act: () => Promise<string>) => {
-    if (isBusy.peek()) return false;
-    isBusy.value = true;
-    outcome.value = "";
-    failure.value = undefined;
+export interface Change extends Outcome {
+  /** Make the change; true if it was made. What was typed is kept by the caller unless it was. */
+  run: (act: () => Promise<string>, failed?: (failure: Failure) => void) => Promise<boolean>;
+  clear: () => void;
+}
+
+const NOTHING: Outcome = { isBusy: false, failure: undefined, done: "" };
+
+export function useChange(): Change {
+  const state = useSignal<Outcome>(NOTHING);
+  const run: Change["run"] = async (act, failed) => {
+    if (state.peek().isBusy) return false;
+    state.value = { ...NOTHING, isBusy: true };
     try {
-      outcome.value = await act();
+      state.value = { ...NOTHING, done: await act() };
       return true;
     } catch (error) {
-      failure.value = failureOf(error);
+      const failure = failureOf(error);
+      state.value = { ...NOTHING, failure };
+      failed?.(failure);
       return false;
-    } finally {
-      isBusy.value = false;
     }
   };
-  return { isBusy, outcome, failure, run };
+  return { ...state.value, run, clear: () => (state.value = NOTHING) };
 }
 
-/** What became of the last change; nothing before the first. */
-export function Outcome({ of }: { of: Changing }) {
-  return (
-    <div class="outcome" aria-live="polite">
-      {of.outcome.value && <p class="good-text">✓ {of.outcome.value}</p>}
-      {of.failure.value && <Problem failure={of.failure.value} />}
-    </div>
-  );
-}
-
-/** Why the buttons of a panel are disabled; nothing if they are not. */
-export function Denied({ operation, what }: { operation: string; what: string }) {
-  if (!me.value || can(operation)) return null;
-  return <p class="denied dim">{denial(operation, what)}</p>;
-}
-
-interface Props {
+interface ButtonProps {
+  /** Of GET /v1/me. */
   operation: string;
-  change: Changing;
-  act: () => Promise<string>;
   class?: string;
-  /** Why it makes no sense now; empty if it does. The reason is shown by its place. */
-  blocked?: boolean;
-  label?: string;
+  isBusy?: boolean;
+  /** Why it cannot be pressed now, though it is allowed. */
+  disabled?: boolean;
+  /** Without it the button submits its form. */
+  onClick?: () => void;
   children: ComponentChildren;
 }
 
-export function ChangeButton({ operation, change, act, blocked = false, label, children, class: kind = "button" }: Props) {
+/** A button that changes something. Put a `Denied` beside it. */
+export function ChangeButton({ operation, onClick, children, isBusy, disabled, class: kind = "button" }: ButtonProps) {
   return (
     <button
-      type="button"
+      type={onClick ? "button" : "submit"}
       class={kind}
       data-operation={operation}
-      aria-label={label}
-      disabled={!can(operation) || change.isBusy.value || blocked}
-      onClick={() => void change.run(act)}
+      disabled={isBusy || disabled || !can(operation)}
+      onClick={onClick}
     >
       {children}
     </button>
   );
 }
 
-/** A button that only opens a form. */
-export function OpenForm({ operation, onClick, children, class: kind = "button" }: {
-  operation: string;
-  onClick: () => void;
-  class?: string;
-  children: ComponentChildren;
-}) {
+/** A sentence that says who may, if the user may not. */
+export function Denied({ operation, what, also }: { operation: string; what: string; also?: string }) {
+  if (!me.value || can(operation)) return null;
   return (
-    <button type="button" class={kind} data-operation={operation} disabled={!can(operation)} onClick={onClick}>
-      {children}
-    </button>
+    <p class="denied">
+      {denial(operation, what)} {also}
+    </p>
   );
 }

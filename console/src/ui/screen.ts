@@ -1,12 +1,13 @@
-/** Marks the frame's main element with the screen that it shows, and whether its first data is drawn. */
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
+/** Name the screen at the main element, and say when its first data is drawn. */
 export function useScreen(name: string, isReady: boolean): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const main = document.getElementById("main");
     if (!main) return undefined;
     main.dataset.screen = name;
     if (isReady) main.dataset.ready = "";
+    else delete main.dataset.ready;
     return () => {
       delete main.dataset.screen;
       delete main.dataset.ready;

@@ -1,6 +1,7 @@
 import type { Schemas } from "../../api/api";
 import { href } from "../../shell/router";
 import type { Account } from "../../shell/session";
+import { haltAddress } from "../../text/addresses";
 import { canTrade } from "../../text/accounts";
 import { isPhone } from "../../ui/layout";
 import { Mark } from "../../ui/State";
@@ -51,7 +52,7 @@ function Row({ account, home, unknown }: { account: Account; home: Home; unknown
       </td>
       <td data-name="Last fill">{last ? <Ago at={last} /> : <span class="dim">{home.fills.knownSince ? "earlier" : "none"}</span>}</td>
       <td data-name={isPhone.value ? "Stop" : undefined}>
-        <a class="button small" href={href(`/halt?scope=ACCOUNT&account_id=${account.id}`)}>
+        <a class="button small" href={href(haltAddress({ scope: "ACCOUNT", account_id: account.id }))}>
           Halt…<span class="hidden-text"> {account.name}</span>
         </a>
       </td>

@@ -1,5 +1,6 @@
 /** What to look at, worst first, as sentences with their links. */
 import type { Schemas } from "@openbell/client";
+import { haltAddress } from "../../text/addresses";
 import { canTrade, hasBadCredential } from "../../text/accounts";
 import { ago, span } from "../../text/time";
 import { count } from "../../text/words";
@@ -42,12 +43,6 @@ export function switchText(facts: Facts, each: Schemas["Switch"]): string {
   }[each.scope];
   const since = each.updated_at ? `, since ${span(Math.floor((facts.now - Date.parse(each.updated_at)) / 1000))}` : "";
   return `${what}: ${where}${each.reason ? `, because “${each.reason}”` : ""}${since}.`;
-}
-
-export function switchAddress({ scope, account_id, symbol, api_key_id }: Schemas["Switch"]): string {
-  const query = new URLSearchParams({ scope });
-  for (const [name, value] of Object.entries({ account_id, symbol, api_key_id })) if (value) query.set(name, value);
-  return `/halt?${query.toString()}`;
 }
 
 function ofUnknown({ unknown, now }: Facts): Item[] {
@@ -118,7 +113,7 @@ function ofRefusals({ refusals }: Facts): Item[] {
 export function verdictOf(facts: Facts): Item[] {
   const halts = facts.switches
     .filter(({ status }) => status !== "ACTIVE")
-    .map((each): Item => ({ level: "stop", text: switchText(facts, each), to: switchAddress(each), link: "Open the halt" }));
+    .map((each): Item => ({ level: "stop", text: switchText(facts, each), to: haltAddress(each), link: "Open the halt" }));
   return [
     ...ofUnknown(facts),
     ...halts,
