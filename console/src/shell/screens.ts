@@ -39,6 +39,12 @@ export const SCREENS: readonly Screen[] = [
     rail: "M7 7.2C7 5.4 8.3 4 10 4s3 1.3 3 3c0 2.2-3 2.4-3 5M10 15.5v.2",
   },
   {
+    path: "/money",
+    title: "Money",
+    load: () => import("../screens/money"),
+    rail: "M4 16V9M8 16V4M12 16v-5M16 16V7M2 16h16",
+  },
+  {
     path: "/accounts/{account}/intents/{intent}",
     title: "Intent",
     load: () => import("../screens/intent"),

@@ -70,7 +70,7 @@ export function Accounts({ accounts, home, unknown }: {
       <header>
         <h2 id="accounts-title">What may trade</h2>
       </header>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Accounts">
+      <div class="scroll" tabIndex={0} role="region" aria-label="Table of accounts">
         <table class="cards-on-phone home-accounts">
           <thead>
             <tr>

@@ -25,7 +25,7 @@ export async function readEvidence(account_id: string, intent_id: string, signal
 export function asked({ writes, probes }: Pick<Unknown, "writes" | "probes">): string {
   const written = `May have been sent ${count(writes, "time")}`;
   const last = probes.at(-1);
-  if (!last) return `${written}. The broker was not asked yet.`;
+  if (!last) return `${written}. No look-up at the broker was made.`;
   const found = probes.filter((each) => each.found).length;
   const shown = found ? `shown ${count(found, "time")}` : "never shown";
   const many = probes.length >= 50 ? "at least 50 times" : count(probes.length, "time");
