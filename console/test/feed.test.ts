@@ -70,12 +70,13 @@ test("after a cut the stream resumes with the token and without start, and drops
   assert.equal(begun(reports), 1, "nothing is read again");
 });
 
-test("without a session the stream waits, and resumes after the sign-in", async () => {
-  const answers = [stream(subscribed("t0") + event(A, 7, "t1")), refusal(401, "signed_out"), stream(subscribed("t1") + event(A, 8, "t2"))];
-  const { reports, seen } = await reportsOf(answers, (all) => eventsOf(all).length === 2, (feed, all) => {
+test("without a session the stream waits, and after the sign-in it resumes and drops what the server repeats", async () => {
+  const answers = [stream(subscribed("t0") + event(A, 7, "t1") + event(B, 3)), refusal(401, "signed_out"), stream(subscribed("t1") + event(B, 3) + event(A, 8, "t2"))];
+  const { reports, seen } = await reportsOf(answers, (all) => eventsOf(all).at(-1)?.account_seq === 8, (feed, all) => {
     if (lampsOf(all).at(-1) === "signed-out") feed.signedIn();
   });
   assert.ok(lampsOf(reports).includes("signed-out"));
+  assert.deepEqual(eventsOf(reports).map(({ account_seq }) => account_seq), [7, 3, 8]);
   assert.deepEqual([seen[2]?.token, begun(reports)], ["t1", 1]);
 });
 

@@ -24,6 +24,8 @@ export class Feed {
   lamp: Lamp = "connecting";
   hasBegun = false;
   #token: string | undefined;
+  /** The last event of each account; after a resume the server may repeat some of the events before it. */
+  readonly #last = new Map<string, number>();
   #batch: StreamEvent[] = [];
   #wake: (() => void) | undefined;
   readonly #client: Pick<Client, "events">;
@@ -82,6 +84,7 @@ export class Feed {
 
   #begin(): void {
     this.hasBegun = true;
+    this.#last.clear();
     this.#report({ kind: "begun" });
   }
 
@@ -102,6 +105,8 @@ export class Feed {
   }
 
   #add(event: StreamEvent): void {
+    if (event.account_seq <= (this.#last.get(event.account_id) ?? 0)) return;
+    this.#last.set(event.account_id, event.account_seq);
     if (!this.#batch.length) setTimeout(() => this.#flush(), BATCH_MILLIS);
     if (this.#batch.push(event) >= BATCH_MAX) this.#flush();
   }

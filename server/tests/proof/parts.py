@@ -37,6 +37,9 @@ PARTS: Final = {
     "bots": Part((*_REST, f"{_SERVER}/brokers/alpaca", "torture")),
     "brokers": Part((*_EXECUTION, "server/tests/conformance", "server/tests/loopbacks"), 40),
     "commit": Part(_REST, 12),
+    "console": Part(
+        (f"{_SERVER}/transport/console", f"{_SERVER}/application/console", "console", "clients/typescript/src")
+    ),
     "contract": Part(_ALL),
     "controls": Part(_REST, 18),
     "cost": Part((*_EXECUTION, f"{_SERVER}/transport/rest"), 20),
