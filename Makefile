@@ -92,8 +92,9 @@ test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL,
 e2e: setup ## tests on the whole stack as processes, two workers, a file at a time
 	@TMPDIR=$$(tools/scratch_folder) $(PYTEST) -n 2 --dist loadfile server/tests/e2e
 
-typescript: setup $(TYPESCRIPT)/node_modules/.package-lock.json ## build the TypeScript client from docs/openapi.json, check its types and test it
+typescript: console $(TYPESCRIPT)/node_modules/.package-lock.json ## build the TypeScript client from docs/openapi.json, check types and test it and the console
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm run --prefix $(TYPESCRIPT) --silent check
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm run --prefix console --silent check
 
 services-up: setup ## start PostgreSQL and NATS for this checkout, in the background
 	@$(BIN)/openbell-server services up

@@ -3,9 +3,10 @@
 Beside the built files is a list of the sources with their hashes, in the format of sha256sum.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ INSTALL_SECONDS: Final = 600
 BUILD_SECONDS: Final = 300
 _FOLDERS: Final = ("console", "clients/typescript/src")
 # What is generated, what only tests read, and text.
-_SKIPPED: Final = frozenset({"node_modules", "dist", "test", "schema.ts", "README.md"})
+_SKIPPED: Final = frozenset({"node_modules", "dist", "test", "proof", "schema.ts", "README.md"})
 _OUTPUT_LINES: Final = 20
 
 
@@ -43,10 +44,30 @@ def has_node() -> bool:
 
 
 def build(checkout: Path = CHECKOUT, built: Path = BUILT) -> None:
-    """Install the locked packages and build the pages. Raises ChildFailed with the end of the output."""
+    """Install the locked packages and build the pages, unless another build of these sources ended meanwhile.
+
+    Raises ChildFailed with the end of the output.
+    """
     npm = _npm()
     if npm is None:
         raise ChildFailed("There is no npm beside this Python: run `make setup`, which installs it, and try again.")
+    with _one_at_a_time(checkout / "console"):
+        if not is_current(checkout, built):
+            _build(npm, checkout, built)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Two builds would write the same files."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+def _build(npm: str, checkout: Path, built: Path) -> None:
     # What is read while the build runs belongs to it: a later change makes it stale.
     hashes = _hashes(checkout)
     folder = checkout / "console"
@@ -113,7 +134,6 @@ def main() -> None:
     if is_current():
         print("The console is built from these sources already.")
         return
-    shutil.rmtree(BUILT, ignore_errors=True)
     try:
         build()
     except ChildFailed as failure:
