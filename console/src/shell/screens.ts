@@ -56,6 +56,18 @@ export const SCREENS: readonly Screen[] = [
     load: () => import("../screens/receipt"),
     under: "/orders",
   },
+  {
+    path: "/halt",
+    title: "Halt",
+    load: () => import("../screens/halt"),
+    rail: "M7 3h6l4 4v6l-4 4H7l-4-4V7ZM7.5 7.5h5v5h-5Z",
+  },
+  {
+    path: "/accounts/{account}/halt-reports/{report}",
+    title: "Halt report",
+    load: () => import("../screens/halt/report"),
+    under: "/halt",
+  },
 ];
 
 /** Where the console begins until there is a screen at "/". */

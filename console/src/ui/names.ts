@@ -29,7 +29,7 @@ effect(() => {
   });
 });
 
-export const keyName = (id: string): string => keys.value.find((each) => each.id === id)?.name ?? id;
+export const keyName = (id: string): string => keys.value.find((each) => each.id === id)?.name ?? `${id.slice(0, 13)}…`;
 
 /** What a person calls the place, and types to confirm. */
 export function placeName({ scope, account_id = "", symbol = "", api_key_id = "" }: Placed): string {

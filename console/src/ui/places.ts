@@ -58,10 +58,10 @@ export function isComplete({ scope, account_id, symbol, api_key_id }: Place): bo
   return !!account_id && (scope === "ACCOUNT" || !!symbol);
 }
 
-/** The place in an address: "?scope=symbol&account=…&symbol=AAPL&key=…". */
+/** The place in an address: "?scope=symbol&account=…&symbol=AAPL&key=…"; without a scope the account, or all. */
 export function placeIn(query: URLSearchParams, account: string | undefined): Place {
   const asked = query.get("scope")?.toUpperCase();
-  const scope = SCOPES.find((each) => each === asked) ?? "ACCOUNT";
+  const scope = SCOPES.find((each) => each === asked) ?? (account ? "ACCOUNT" : "ORGANIZATION");
   return placeOf({
     scope,
     account_id: account,
@@ -74,7 +74,7 @@ export function placeIn(query: URLSearchParams, account: string | undefined): Pl
 export function placeQuery(place: Placed): Record<string, string | undefined> {
   const { scope, account_id, symbol, api_key_id } = place;
   return {
-    scope: scope === "ACCOUNT" ? undefined : scope.toLowerCase(),
+    scope: scope.toLowerCase(),
     symbol: scope === "SYMBOL" ? symbol : undefined,
     key: scope === "KEY" ? api_key_id : undefined,
     ...(account_id && { account: account_id }),
