@@ -45,6 +45,18 @@ export const SCREENS: readonly Screen[] = [
     rail: "M4 16V9M8 16V4M12 16v-5M16 16V7M2 16h16",
   },
   {
+    path: "/events",
+    title: "Events",
+    load: () => import("../screens/events"),
+    rail: "M2 10h4l2-6 4 12 2-6h4",
+  },
+  {
+    path: "/accounts",
+    title: "Accounts",
+    load: () => import("../screens/accounts"),
+    rail: "M3 6h14v10H3zM7 6V4h6v2M3 10h14",
+  },
+  {
     path: "/accounts/{account}/intents/{intent}",
     title: "Intent",
     load: () => import("../screens/intent"),
