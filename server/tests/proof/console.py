@@ -128,13 +128,19 @@ def _populate(stage: ConsoleStage) -> dict[str, str]:
         with contextlib.suppress(Invalid):
             client.buy("TSLA", 500)
         (receipt,) = [each.id for each in client.refusals()]
-    return {"account": account, "intent": filled.intent_id, "receipt": receipt}
+        halted = stage.settings["accounts"][1]
+        client.set_switch("HALTED", account_id=halted, reason="runaway strategy")
+        report = next(iter(client.halt_reports(halted))).id
+    return {"account": account, "intent": filled.intent_id, "receipt": receipt, "halted": halted, "report": report}
 
 
 def screens_of(ids: dict[str, str]) -> list[dict[str, str]]:
     """Every path of the pages, with an account, an intent and a receipt that exist."""
     paths = re.findall(r'path: "(/[^"]*)"', (CONSOLE / "src/shell/screens.ts").read_text())
-    return [{"name": _name(path), "path": path.format(**ids)} for path in paths]
+    of_halted = ids | {"account": ids["halted"]}
+    return [
+        {"name": _name(path), "path": path.format(**(of_halted if "{report}" in path else ids))} for path in paths
+    ]
 
 
 def _name(path: str) -> str:
