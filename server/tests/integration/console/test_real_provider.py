@@ -45,7 +45,8 @@ async def test_a_user_of_a_real_provider_signs_in_and_is_renewed(
     callback = f"http://127.0.0.1:{port}/console/callback"
     async with provider(redirect=callback) as at, httpx.AsyncClient(timeout=SECONDS) as client:
         trusted = replace(issuer(at, kind=PrincipalKind.USER), provider="dev")
-        server = Server(pool, tokens=verifier(trusted, client, Clock()))
+        server = Server(pool)
+        server.tokens = verifier(trusted, client, Clock())
         # Its address is all that is used of this one.
         named = ScriptedProvider("org_9", port=at)
         given = {"console_client_id": "console", "console_audience": AUDIENCE}

@@ -17,6 +17,7 @@ from openbell_server.http_protocol import Connections
 from openbell_server.processes.http_server import serve_http
 from openbell_server.processes.rest_wiring import event_streams, rest_app
 from support.builders.tenant import Tenant, a_market_create, accept
+from support.identity.identity_provider import Verifier
 from support.rest.rest_api import CURSOR_KEY, rest_dependencies
 
 Frame = tuple[str, str, dict[str, Any]]
@@ -34,10 +35,9 @@ async def asked(pool: Pool, tenant: Tenant, count: int, symbol: str = "AAPL") ->
 class Server:
     """A REST server on a loopback port; `stopping` ends it."""
 
-    def __init__(
-        self, pool: Pool, *, alpaca_front: bool = False, tokens: AccessTokens | None = None, **caps: int
-    ) -> None:
-        self.tokens = {"tokens": tokens} if tokens else {}
+    def __init__(self, pool: Pool, *, alpaca_front: bool = False, **caps: int) -> None:
+        # Of the tests' identity provider, unless a test sets others.
+        self.tokens: AccessTokens = Verifier().tokens
         self.alpaca_front, self.connections = alpaca_front, Connections(100, 100)
         self.pool, self.stopping, self.url = pool, asyncio.Event(), f"http://127.0.0.1:{free_port()}"
         self.caps = caps_with(caps)
@@ -47,7 +47,7 @@ class Server:
         streams = event_streams(self.pool, None, CURSOR_KEY, self.caps)
         ready = asyncio.Event()
         front = {"alpaca_front": self.alpaca_front}
-        app = rest_app(rest_dependencies(self.pool, streams=streams, caps=self.caps, **front, **self.tokens))
+        app = rest_app(rest_dependencies(self.pool, streams=streams, caps=self.caps, tokens=self.tokens, **front))
         port = int(self.url.rsplit(":", 1)[1])
         served = asyncio.ensure_future(
             serve_http(
