@@ -47,6 +47,7 @@ def test_what_readme_and_dev_print_works_beside_another_and_ctrl_c_leaves_nothin
         assert dev.environment["OPENBELL_URL"] != beside.environment["OPENBELL_URL"]
         readme_blocks_work(dev)
         tokens_of_dev_work(dev)
+        console_of_dev_works(dev)
         doctors_of_dev_work(dev)
         assert [left_after_interrupt(each) for each in (dev, beside)] == [(0, 0), (0, 0)]
     for folder in folders:
@@ -111,6 +112,31 @@ def readme_blocks_work(dev: RunningDev) -> None:
     program = dev.folder / "first.py"
     program.write_text(python)
     assert "FILLED" in run(["bash", "-euc", f". .openbell/dev.env; {sys.executable} {program}"], dev.folder, 240)
+
+
+def console_of_dev_works(dev: RunningDev) -> None:
+    """Whoever opens the printed address chooses a role; without its key nobody does."""
+    url = dev.environment["OPENBELL_CONSOLE_URL"].strip("'")
+    printed = re.search(rf"{re.escape(url)}/console/login\?login_hint=\S+", (dev.folder / "dev.out").read_text())
+    assert printed is not None
+    with httpx.Client(timeout=60, trust_env=False) as client:
+
+        def at_the_issuer(address: str) -> tuple[httpx.Response, str]:
+            """The page, and the cookie of the sign-in, which a client without TLS would not send back."""
+            begun = answered(lambda: client.get(address))
+            return client.get(begun.headers["location"]), begun.headers["set-cookie"].partition(";")[0]
+
+        assert at_the_issuer(f"{url}/console/login")[0].status_code == 403
+        page, pending = at_the_issuer(printed[0])
+        link = re.search(r'href="(choose\?[^"]+role=member)"', page.text)
+        assert link is not None
+        chosen = client.get(page.url.join(link[1].replace("&amp;", "&")))
+        finished = client.get(chosen.headers["location"], headers={"cookie": pending})
+        assert (finished.status_code, finished.headers["location"]) == (303, "/console/"), finished.text
+        signed_in = {"cookie": finished.headers.get_list("set-cookie")[0].partition(";")[0]}
+        me = answered(lambda: client.get(f"{url}/v1/me", headers=signed_in)).json()
+        assert (me["principal_id"], me["role"], me["organization"]["name"]) == ("you", "member", "Acme Trading")
+        assert client.get(f"{url}/console/", headers=signed_in).headers["content-type"].startswith("text/html")
 
 
 def tokens_of_dev_work(dev: RunningDev) -> None:

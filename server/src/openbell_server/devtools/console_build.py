@@ -3,7 +3,6 @@
 Beside the built files is a list of the sources with their hashes, in the format of sha256sum.
 """
 
-import contextlib
 import fcntl
 import hashlib
 import os
@@ -43,31 +42,21 @@ def has_node() -> bool:
     return _npm() is not None
 
 
-def build(checkout: Path = CHECKOUT, built: Path = BUILT) -> None:
-    """Install the locked packages and build the pages, unless another build of these sources ended meanwhile.
+def build_if_stale(checkout: Path = CHECKOUT, built: Path = BUILT) -> bool:
+    """Whether it built the pages: not if they are current, or another process has built them meanwhile."""
+    with (checkout / "console/package.json").open() as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        if is_current(checkout, built):
+            return False
+        build(checkout, built)
+        return True
 
-    Raises ChildFailed with the end of the output.
-    """
+
+def build(checkout: Path = CHECKOUT, built: Path = BUILT) -> None:
+    """Install the locked packages and build the pages. Raises ChildFailed with the end of the output."""
     npm = _npm()
     if npm is None:
         raise ChildFailed("There is no npm beside this Python: run `make setup`, which installs it, and try again.")
-    with _one_at_a_time(checkout / "console"):
-        if not is_current(checkout, built):
-            _build(npm, checkout, built)
-
-
-@contextlib.contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Two builds would write the same files."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
-
-
-def _build(npm: str, checkout: Path, built: Path) -> None:
     # What is read while the build runs belongs to it: a later change makes it stale.
     hashes = _hashes(checkout)
     folder = checkout / "console"
@@ -131,14 +120,12 @@ def main() -> None:
     """Build the pages unless they are current; for `make console`."""
     if not has_sources():
         sys.exit("There are no sources of the console here.")
-    if is_current():
-        print("The console is built from these sources already.")
-        return
     try:
-        build()
+        is_new = build_if_stale()
     except ChildFailed as failure:
         sys.exit(str(failure))
-    print(f"The console is built: {BUILT.relative_to(CHECKOUT)}")
+    where = BUILT.relative_to(CHECKOUT)
+    print(f"The console is built: {where}" if is_new else "The console is built from these sources already.")
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def _build_console() -> None:
         return
     print("Building the pages of the console …", flush=True)
     try:
-        console_build.build()
+        console_build.build_if_stale()
     except ChildFailed as failure:
         print(f"{failure}\nThe console starts with the pages that were there before, if any.", flush=True)
 

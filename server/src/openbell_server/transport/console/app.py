@@ -1,6 +1,5 @@
 """The console's application: which path is answered by what, and the checks that every request passes first."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,8 +38,6 @@ READING: Final = frozenset({"GET", "HEAD"})
 METHODS: Final = READING | {"POST", "PUT", "PATCH", "DELETE"}
 _AGAIN: Final = ("/console/login", "Sign in again")
 _FAILED: Final = "The sign-in was not completed"
-# A path's kind, and the status of the answer.
-Observe = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
