@@ -211,10 +211,10 @@ async def compare_with_ledger(figures: Figures, stage: Stage, command: DeskComma
     ledger = await _in_ledger(stage, [*listed, *unlisted, *orders.outside])
     name = "cancel all"
     figures.exactly(f"{name}: orders listed twice", len(rows) - len(listed), 0)
-    figures.exactly(f"{name}: resting orders forgotten", len(orders.resting - listed.keys()), 0)
+    figures.exactly(f"{name}: resting orders missing", len(orders.resting - listed.keys()), 0)
     # An order may have ended before the command was accepted.
     late = [each for each in unlisted if not await _ended_before(stage, each, command.created_at)]
-    figures.exactly(f"{name}: other orders forgotten", len(late), 0)
+    figures.exactly(f"{name}: other orders missing", len(late), 0)
     foreign = listed.keys() - orders.resting - orders.fresh
     figures.exactly(f"{name}: orders listed that are not in its scope", len(foreign), 0)
     wrong = [each for each, outcome in listed.items() if IN_LEDGER.get(outcome, "?") != ledger.get(each)]
