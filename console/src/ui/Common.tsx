@@ -70,7 +70,6 @@ export function Action({ denied, onClick, children, isBusy = false, class: kind 
         aria-disabled={denied ? "true" : undefined}
         aria-describedby={denied ? id : undefined}
         disabled={isBusy}
-        title={denied || undefined}
         onClick={() => {
           if (!denied) onClick();
         }}
@@ -78,7 +77,7 @@ export function Action({ denied, onClick, children, isBusy = false, class: kind 
         {children}
       </button>
       {denied && (
-        <span class="hidden-text" id={id}>
+        <span class="why" role="tooltip" id={id}>
           {denied}
         </span>
       )}

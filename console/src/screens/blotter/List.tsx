@@ -91,16 +91,26 @@ function useKeys(act: (event: KeyboardEvent) => void): void {
   }, []);
 }
 
-export function List(props: Props) {
-  const { rows, withAccount, selected, canSelect, onOpen, onSelect, onEnd } = props;
-  const box = useRef<HTMLDivElement>(null);
-  const top = useSignal(0);
+function Head({ withAccount }: { withAccount: boolean }) {
+  return (
+    <div role="rowgroup" class="list-head">
+      <div role="row" class="line" aria-rowindex={1}>
+        <span role="columnheader" class="c-select">
+          <span class="hidden-text">Selected</span>
+        </span>
+        {COLUMNS.filter(([name]) => withAccount || name !== "account").map(([name, title]) => (
+          <span role="columnheader" key={name} class={`c-${name}`}>
+            {title}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** The height that the rows have. The head stays above them. */
+function useHeight(box: RefObject<HTMLDivElement | null>): number {
   const height = useSignal(600);
-  const current = useSignal<string | undefined>(undefined);
-  const high = isPhone.value ? PHONE_LINE : LINE;
-  const keep = useSteady(box, rows, high, () => {
-    top.value = box.current?.scrollTop ?? 0;
-  });
   useEffect(() => {
     const { current: element } = box;
     if (!element) return undefined;
@@ -110,13 +120,12 @@ export function List(props: Props) {
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
+  return height.value;
+}
 
-  const first = Math.max(0, Math.floor(top.value / high) - MARGIN);
-  const last = Math.min(rows.length, Math.ceil((top.value + height.value) / high) + MARGIN);
-  useEffect(() => {
-    if (last >= rows.length - 2 * MARGIN) onEnd();
-  });
-
+/** The current row, by its id, so that it stays while rows come before it. */
+function useCurrent(box: RefObject<HTMLDivElement | null>, rows: readonly Row[], high: number, height: number) {
+  const current = useSignal<string | undefined>(undefined);
   const place = current.value === undefined ? -1 : placeOf(rows, current.value);
   const at = rows[place]?.id === current.value ? place : Math.min(place, rows.length - 1);
   const move = (step: number) => {
@@ -125,13 +134,30 @@ export function List(props: Props) {
     const { current: element } = box;
     if (!element) return;
     const y = next * high;
-    // The head stays above the rows, so they have the rest of the height.
     if (y < element.scrollTop) element.scrollTop = y;
-    else if (y + high > element.scrollTop + height.value) element.scrollTop = y + high - height.value;
+    else if (y + high > element.scrollTop + height) element.scrollTop = y + high - height;
   };
+  return { at, move, choose: (row: Row) => (current.value = row.id) };
+}
+
+export function List(props: Props) {
+  const { rows, withAccount, onOpen, onSelect, onEnd } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const high = isPhone.value ? PHONE_LINE : LINE;
+  const height = useHeight(box);
+  const { at, move, choose } = useCurrent(box, rows, high, height);
+  const keep = useSteady(box, rows, high, () => {
+    top.value = box.current?.scrollTop ?? 0;
+  });
+  const first = Math.max(0, Math.floor(top.value / high) - MARGIN);
+  const last = Math.min(rows.length, Math.ceil((top.value + height) / high) + MARGIN);
+  useEffect(() => {
+    if (last >= rows.length - 2 * MARGIN) onEnd();
+  });
   useKeys((event) => {
     const isOnControl = (event.target as Element).closest("a, button");
-    const step = steps(event.key, Math.max(1, Math.floor(height.value / high) - 1));
+    const step = steps(event.key, Math.max(1, Math.floor(height / high) - 1));
     const row = rows[at];
     if (step !== undefined) move(step);
     else if (event.key === "Enter" && row && !isOnControl) onOpen(row);
@@ -144,12 +170,10 @@ export function List(props: Props) {
     const id = target.closest<HTMLElement>("[data-id]")?.dataset.id;
     const row = id === undefined ? undefined : rows[placeOf(rows, id)];
     if (!row || row.id !== id || event.defaultPrevented) return;
-    current.value = row.id;
+    choose(row);
     if (target.closest("[data-select]")) onSelect(row);
     else if (!target.closest("a") && !getSelection()?.toString()) onOpen(row);
   };
-
-  const shown = rows.slice(first, last);
   return (
     <div
       class={`list${withAccount ? " with-account" : ""}`}
@@ -167,48 +191,52 @@ export function List(props: Props) {
         keep(top.value);
       }}
     >
-      <div role="rowgroup" class="list-head">
-        <div role="row" class="line" aria-rowindex={1}>
-          <span role="columnheader" class="c-select">
-            <span class="hidden-text">Selected</span>
-          </span>
-          {COLUMNS.filter(([name]) => withAccount || name !== "account").map(([name, title]) => (
-            <span role="columnheader" key={name} class={`c-${name}`}>
-              {title}
-            </span>
+      <Head withAccount={withAccount} />
+      <Rows {...props} first={first} last={last} at={at} high={high} />
+    </div>
+  );
+}
+
+interface RowsProps extends Props {
+  first: number;
+  last: number;
+  at: number;
+  high: number;
+}
+
+function Rows({ rows, first, last, at, high, ...props }: RowsProps) {
+  const { selected, canSelect, withAccount, empty, end } = props;
+  if (!rows.length) {
+    return (
+      <div role="rowgroup">
+        <div role="row">
+          <div role="gridcell">{empty}</div>
+        </div>
+      </div>
+    );
+  }
+  return (
+    <>
+      <div role="rowgroup" class="list-body" style={{ height: rows.length * high }}>
+        <div role="presentation" style={{ transform: `translateY(${first * high}px)` }}>
+          {rows.slice(first, last).map((row, offset) => (
+            <Line
+              key={row.id}
+              row={row}
+              at={first + offset}
+              isCurrent={first + offset === at}
+              isSelected={selected.has(row.id)}
+              canSelect={canSelect(row)}
+              account={withAccount ? accountName(row.account) : undefined}
+            />
           ))}
         </div>
       </div>
-      <div role="rowgroup" class="list-body">
-        {rows.length === 0 ? (
-          <div role="row">
-            <div role="gridcell">{props.empty}</div>
-          </div>
-        ) : (
-          <div role="presentation" style={{ height: rows.length * high, position: "relative" }}>
-            <div role="presentation" style={{ transform: `translateY(${first * high}px)` }}>
-              {shown.map((row, offset) => (
-                <Line
-                  key={row.id}
-                  row={row}
-                  at={first + offset}
-                  isCurrent={first + offset === at}
-                  isSelected={selected.has(row.id)}
-                  canSelect={canSelect(row)}
-                  account={withAccount ? accountName(row.account) : undefined}
-                />
-              ))}
-            </div>
-          </div>
-        )}
-      </div>
-      {rows.length > 0 && (
-        <div role="rowgroup" class="list-end">
-          <div role="row">
-            <div role="gridcell">{props.end}</div>
-          </div>
+      <div role="rowgroup" class="list-end">
+        <div role="row">
+          <div role="gridcell">{end}</div>
         </div>
-      )}
-    </div>
+      </div>
+    </>
   );
 }

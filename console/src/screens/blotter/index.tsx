@@ -1,13 +1,13 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { ROWS_MAX } from "../../live/book";
+import { type Book, ROWS_MAX } from "../../live/book";
 import type { Row } from "../../live/rows";
 import { isTyping } from "../../shell/Frame";
 import { go, query, setQuery } from "../../shell/router";
-import { account, denial, me, openAccounts } from "../../shell/session";
+import { account, me, openAccounts } from "../../shell/session";
 import { count, OPEN_STATES } from "../../text/words";
-import { Action, Loading, Problem } from "../../ui/Common";
-import { Books } from "./books";
+import { Loading, Problem } from "../../ui/Common";
+import { Books, type Fills } from "./books";
 import { CancelDialog } from "./CancelDialog";
 import { EmptyList } from "./EmptyList";
 import { type Filters, filtersOf, hasFilters, isShown } from "./filters";
@@ -15,6 +15,7 @@ import { addressOf } from "./Line";
 import { List } from "./List";
 import { REFUSAL_ACCOUNTS_MAX } from "./source";
 import { FillsChart, Tiles } from "./Tiles";
+import { Toolbar } from "./Toolbar";
 import "./blotter.css";
 
 /** How many pages are read on their own for rows that match; then a person decides. */
@@ -29,56 +30,6 @@ function useBooks(filters: Filters): Books {
   }, [books]);
   return books;
 }
-
-function SymbolField({ symbol, typed }: { symbol: string; typed: { value: string | undefined } }) {
-  const field = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
-      if (event.key !== "/" || isTyping(event)) return;
-      event.preventDefault();
-      field.current?.select();
-    };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, []);
-  const commit = () => {
-    const text = field.current?.value.trim() ?? "";
-    typed.value = undefined;
-    setQuery({ symbol: text.toUpperCase() });
-  };
-  return (
-    <label class="symbol-field">
-      <span class="hidden-text">Symbol; Enter looks among all orders</span>
-      <input
-        ref={field}
-        class="field"
-        type="search"
-        placeholder="Symbol"
-        autocomplete="off"
-        spellcheck={false}
-        maxLength={32}
-        value={typed.value ?? symbol}
-        onInput={(event) => {
-          typed.value = event.currentTarget.value.toUpperCase();
-          if (!typed.value) commit();
-        }}
-        onBlur={() => typed.value !== undefined && commit()}
-        onKeyDown={(event) => {
-          if (event.key === "Enter") commit();
-          else if (event.key === "Escape") field.current?.blur();
-        }}
-      />
-      <kbd aria-hidden="true">/</kbd>
-    </label>
-  );
-}
-
-const SIDES = [
-  ["", "All"],
-  ["buy", "Buy"],
-  ["sell", "Sell"],
-  ["sell_short", "Short"],
-] as const;
 
 /** Pause by button or key. */
 function usePause(books: Books): [boolean, () => void] {
@@ -145,8 +96,39 @@ function useSelection(rows: readonly Row[]) {
   return { ids, select, chosen, clear: () => (ids.value = new Set()) };
 }
 
-function cancelDenial(chosen: number): string {
-  return denial("CANCEL_ORDERS", "cancel orders") || (chosen ? "" : "Select open orders first: the box of a row, or x.");
+/** Read more pages while too few rows match, up to SEARCH_PAGES at a place; then a person decides. */
+function useSearch(book: ReturnType<typeof useRows>["book"], place: string, isPaused: boolean) {
+  const searched = useRef({ place: "", pages: 0 });
+  const onMore = () => {
+    searched.current.pages = 0;
+    void book.older();
+  };
+  const onEnd = () => {
+    if (searched.current.place !== place) searched.current = { place, pages: 0 };
+    if (isPaused || book.isLoading.value || searched.current.pages >= SEARCH_PAGES) return;
+    searched.current.pages++;
+    void book.older();
+  };
+  return { onMore, onEnd };
+}
+
+function Title({ book, rows, filters, fills }: { book: Book; rows: number; filters: Filters; fills: Fills }) {
+  const leavesOutRefusals = !filters.account && openAccounts.value.length > REFUSAL_ACCOUNTS_MAX;
+  return (
+    <div class="head">
+      <div>
+        <h1 id="title">Blotter</h1>
+        <p class="dim" role="status">
+          {count(rows, "row")}
+          {hasFilters(filters) && " match"}
+          {book.isComplete ? "" : ", older ones follow as you scroll"}
+          {leavesOutRefusals && ` · older refusals of the first ${REFUSAL_ACCOUNTS_MAX} accounts only`}
+        </p>
+      </div>
+      <span class="grow" />
+      <FillsChart fills={fills} />
+    </div>
+  );
 }
 
 export default function Blotter() {
@@ -157,73 +139,26 @@ export default function Blotter() {
   const [isPaused, togglePause] = usePause(books);
   const selection = useSelection(rows);
   const canceling = useSignal<readonly Row[] | undefined>(undefined);
-  const searched = useRef({ of: "", pages: 0 });
-  const more = () => {
-    searched.current.pages = 0;
-    void book.older();
-  };
-  const onEnd = () => {
-    const of = `${query.value} ${typed.value} ${rows.length}`;
-    if (searched.current.of !== of) searched.current = { of, pages: 0 };
-    if (isPaused || book.isLoading.value || searched.current.pages >= SEARCH_PAGES) return;
-    searched.current.pages++;
-    void book.older();
-  };
+  const { onMore, onEnd } = useSearch(book, `${query.value} ${typed.value} ${rows.length}`, isPaused);
   const isReading = book.isLoading.value || asked.isLoading.value;
   const clear = () => {
     typed.value = undefined;
     setQuery({ state: undefined, symbol: undefined, side: undefined });
   };
-  const denied = cancelDenial(selection.chosen.length);
-  const leavesOutRefusals = !filters.account && openAccounts.value.length > REFUSAL_ACCOUNTS_MAX;
-  const waiting = books.waiting.value?.size ?? 0;
   return (
     <section class="screen blotter" aria-labelledby="title">
-      <div class="head">
-        <div>
-          <h1 id="title">Blotter</h1>
-          <p class="dim" role="status">
-            {count(rows.length, "row")}
-            {hasFilters(filters) && " match"}
-            {book.isComplete ? "" : ", older ones follow as you scroll"}
-            {leavesOutRefusals && ` · older refusals of the first ${REFUSAL_ACCOUNTS_MAX} accounts only`}
-          </p>
-        </div>
-        <span class="grow" />
-        <FillsChart fills={books.fills} />
-      </div>
+      <Title book={book} rows={rows.length} filters={filters} fills={books.fills} />
       <Tiles book={books.base} unknown={books.unknown} filters={filters} />
-      <div class="filters">
-        <SymbolField symbol={filters.symbol} typed={typed} />
-        <div class="choice" role="group" aria-label="Side">
-          {SIDES.map(([side, word]) => (
-            <button
-              type="button"
-              key={side}
-              class="button"
-              aria-pressed={filters.side.toLowerCase() === side}
-              onClick={() => setQuery({ side })}
-            >
-              {word}
-            </button>
-          ))}
-        </div>
-        <button type="button" class="button pause" aria-pressed={isPaused} onClick={togglePause}>
-          {isPaused ? `Go on · ${waiting.toLocaleString("en-US")} waiting` : "Pause"}
-        </button>
-        {(hasFilters(filters) || typed.value) && (
-          <button type="button" class="button" onClick={clear}>
-            Clear filters
-          </button>
-        )}
-        <span class="grow" />
-        <span class="dim hint">
-          <kbd>j</kbd> <kbd>k</kbd> move · <kbd>↵</kbd> open · <kbd>x</kbd> select
-        </span>
-        <Action denied={denied} onClick={() => (canceling.value = selection.chosen)}>
-          Cancel {selection.chosen.length > 0 ? count(selection.chosen.length, "order") : "selected"}
-        </Action>
-      </div>
+      <Toolbar
+        filters={filters}
+        typed={typed}
+        isPaused={isPaused}
+        waiting={books.waiting.value?.size ?? 0}
+        onPause={togglePause}
+        onClear={clear}
+        selected={selection.chosen.length}
+        onCancel={() => (canceling.value = selection.chosen)}
+      />
       {book.failure.value && rows.length === 0 ? (
         <Problem failure={book.failure.value} again={() => void book.load()} />
       ) : (
@@ -237,8 +172,8 @@ export default function Blotter() {
           onSelect={selection.select}
           onEnd={onEnd}
           isBusy={isReading}
-          empty={<EmptyList book={book} isReading={isReading || !me.value} filters={filters} clear={clear} more={more} />}
-          end={<Ended book={book} onMore={more} />}
+          empty={<EmptyList book={book} isReading={isReading || !me.value} filters={filters} clear={clear} more={onMore} />}
+          end={<Ended book={book} onMore={onMore} />}
         />
       )}
       {canceling.value && (
