@@ -104,9 +104,11 @@ export function Toolbar({ filters, typed, isPaused, waiting, onPause, onClear, s
       <span class="dim hint">
         <kbd>j</kbd> <kbd>k</kbd> move · <kbd>↵</kbd> open · <kbd>x</kbd> select
       </span>
-      <Action denied={cancelDenial(selected)} onClick={onCancel}>
-        Cancel {selected > 0 ? count(selected, "order") : "selected"}
-      </Action>
+      <span class={selected > 0 ? "cancel" : "cancel none-selected"}>
+        <Action denied={cancelDenial(selected)} onClick={onCancel}>
+          Cancel {selected > 0 ? count(selected, "order") : "selected"}
+        </Action>
+      </span>
     </div>
   );
 }
