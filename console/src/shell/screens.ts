@@ -57,6 +57,18 @@ export const SCREENS: readonly Screen[] = [
     rail: "M3 6h14v10H3zM7 6V4h6v2M3 10h14",
   },
   {
+    path: "/keys",
+    title: "API keys",
+    load: () => import("../screens/keys"),
+    rail: "M7 9a3.5 3.5 0 1 1 0 .1M10.5 9H17v3M14 9v2.5",
+  },
+  {
+    path: "/audit",
+    title: "Audit",
+    load: () => import("../screens/audit"),
+    rail: "M5 3h10v14H5zM8 7h4M8 10h4M8 13h2",
+  },
+  {
     path: "/accounts/{account}/intents/{intent}",
     title: "Intent",
     load: () => import("../screens/intent"),

@@ -5,6 +5,7 @@ import { href } from "../../shell/router";
 import type { Account } from "../../shell/session";
 import { CREDENTIAL_WORDS, canTrade } from "../../text/accounts";
 import { haltAddress } from "../../text/addresses";
+import { full } from "../../text/time";
 import { plain } from "../../text/words";
 import { ChangeButton, Denied, useChange } from "../../ui/Change";
 import { Code } from "../../ui/Code";
@@ -26,7 +27,7 @@ function Expiry({ at }: { at: string }) {
   const isSoon = days < 14;
   return (
     <span class="expiry">
-      <Time at={at} day /> <b class={isSoon ? "bad-text" : undefined}>{days} days left</b>
+      <time dateTime={at}>{full(at)}</time> <b class={isSoon ? "bad-text" : undefined}>{days} days left</b>
       <svg viewBox={`0 0 ${FULL_DAYS} 6`} preserveAspectRatio="none" aria-hidden="true">
         <rect width={FULL_DAYS} height="6" class="empty" />
         <rect width={Math.min(FULL_DAYS, days)} height="6" class={isSoon ? "soon" : undefined} />
