@@ -82,7 +82,7 @@ lint: setup ## of the check: format, lint, types, import contracts, the wire
 	@$(BIN)/buf breaking proto --against proto/released
 	@$(BIN)/mypy
 
-unit: setup ## of the check: tidy and unit tests
+unit: console ## of the check: tidy and unit tests
 	@$(PYTEST) -n 2 server/tests/tidy server/tests/unit sdk/tests torture/tests mcp/tests
 
 test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL, NATS and Redis, two workers, random order
