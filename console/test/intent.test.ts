@@ -93,7 +93,7 @@ test("an event changes the intent once", () => {
   const intent = { execution: execution("NEW"), executions: [], events: [], actions: [], receipts: [] } as never;
   const trade = { event_id: "a.1", account_id: "a", occurred_at: "t", broker_trade: { execution_id: "P1-1", kind: "NORMAL", quantity: "4", price: "1", executed_at: "e" } } as never;
   const after = withEvent(withEvent(intent, trade), trade);
-  assert.deepEqual(after.executions.map(({ quantity }) => quantity), ["4"]);
+  assert.deepEqual([after.executions.map(({ quantity }) => quantity), after.events.length], [["4"], 1]);
   const ended = withEvent(after, { event_id: "a.2", occurred_at: "t", broker_order: { status: "FILLED", certainty: "CONFIRMED", filled_quantity: "4", leaves_quantity: "0" } } as never);
   assert.deepEqual([ended.execution.status, ended.execution.filled_quantity], ["FILLED", "4"]);
 });

@@ -95,10 +95,16 @@ channel.addEventListener("message", () => void lookAgain());
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) void lookAgain();
 });
+addEventListener("focus", () => void lookAgain());
+
+// The answer can be older than a sign-in that another tab has just made.
+const LOOK_AGAIN_MILLIS = 1000;
 let wasSignedOut = false;
 effect(() => {
-  if (signedOut.value) wasSignedOut = true;
-  else if (wasSignedOut) {
+  if (signedOut.value) {
+    wasSignedOut = true;
+    setTimeout(() => void lookAgain(), LOOK_AGAIN_MILLIS);
+  } else if (wasSignedOut) {
     wasSignedOut = false;
     void readWhoAgain();
   }
