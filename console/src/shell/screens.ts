@@ -69,6 +69,18 @@ export const SCREENS: readonly Screen[] = [
     rail: "M5 3h10v14H5zM8 7h4M8 10h4M8 13h2",
   },
   {
+    path: "/webhooks",
+    title: "Webhooks",
+    load: () => import("../screens/webhooks"),
+    rail: "M4 10a6 6 0 0 1 6-6M7 10a3 3 0 0 1 3-3M10 10h6M13 7l3 3-3 3",
+  },
+  {
+    path: "/chaos",
+    title: "Chaos",
+    load: () => import("../screens/chaos"),
+    rail: "M11 2 5 11h5l-1 7 6-9h-5Z",
+  },
+  {
     path: "/accounts/{account}/intents/{intent}",
     title: "Intent",
     load: () => import("../screens/intent"),

@@ -67,7 +67,7 @@ export default function AccountsScreen() {
       {failure.value && <Problem failure={failure.value} again={read} />}
       {!me.value && !failure.value && <Loading what="your accounts" />}
       {me.value && all.length === 0 && (
-        <p class="card list-end">
+        <p class="card note-line">
           <b>There is no account yet.</b> An admin opens one: <code>openbell accounts create "Paper 1"</code>
         </p>
       )}

@@ -189,12 +189,12 @@ function Content() {
             ))}
           </ul>
           {rows.length === 0 && !known.next && (
-            <p class="list-end">
+            <p class="note-line">
               <b>No change {Object.values(filters).some(Boolean) ? "matches" : "was made yet"}.</b>
             </p>
           )}
           {failure.value && <Problem failure={failure.value} again={() => void more()} />}
-          <p class="list-end dim">
+          <p class="note-line dim">
             {known.next ? (
               <button type="button" class="button small" disabled={isReading.value} onClick={() => void more()}>
                 {isReading.value ? "Reading…" : "Older changes"}

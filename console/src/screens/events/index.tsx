@@ -150,13 +150,13 @@ function Content({ of }: { of: Account }) {
         <section class="card scroll" tabIndex={0} aria-label="Events, the newest first">
           {log.rows.length > 0 && <Table log={log} filters={filters} chosen={selected?.account_seq ?? 0} onSelect={(seq) => (chosen.value = seq)} />}
           {log.hasLoaded.value && log.rows.length === 0 && (
-            <p class="list-end">
+            <p class="note-line">
               <b>No event {log.newest ? "matches" : "yet"}.</b>{" "}
               {log.newest ? (log.isComplete ? "All stored events were looked at." : "The newest were looked at.") : "Submit an order: it appears here."}
             </p>
           )}
           {log.hasLoaded.value && (
-            <p class="list-end dim">
+            <p class="note-line dim">
               {log.isComplete ? (
                 filters.from ? `These are all after #${grouped(String(filters.from))}.` : "These are all that are stored."
               ) : log.isCapped ? (

@@ -1,14 +1,12 @@
 import type { Row } from "../../live/rows";
 import { href } from "../../shell/router";
-import { accountName, accounts, me, openAccounts, account as chosen } from "../../shell/session";
-import { grouped } from "../../text/decimal";
+import { accounts, me, openAccounts, account as chosen } from "../../shell/session";
 import { count } from "../../text/words";
 import { Loading, Problem } from "../../ui/Common";
+import { Newest } from "../../ui/Newest";
 import { useScreen } from "../../ui/screen";
-import { Mark, Side, StateChip } from "../../ui/State";
-import { Ago, now } from "../../ui/Time";
-import type { Book } from "../../live/book";
-import { addressOf } from "../blotter/Line";
+import { Mark } from "../../ui/State";
+import { now } from "../../ui/Time";
 import { Accounts } from "./Accounts";
 import { FILL_MINUTES } from "./counts";
 import { type Home, useHome } from "./data";
@@ -112,33 +110,6 @@ function Refusals({ refusals }: { refusals: readonly (readonly [string, number])
   );
 }
 
-function Newest({ book, withAccount }: { book: Book; withAccount: boolean }) {
-  void book.version.value;
-  return (
-    <section class="card" aria-labelledby="newest-title">
-      <header>
-        <h2 id="newest-title">Newest orders and refusals</h2>
-        <span class="grow" />
-        <a href={href("/orders")}>All in the blotter</a>
-      </header>
-      {book.failure.value && <Problem failure={book.failure.value} again={() => void book.load()} />}
-      <ul class="newest">
-        {book.rows.slice(0, NEWEST).map((row) => (
-          <li key={row.id} data-id={row.id} data-state={row.state}>
-            <StateChip state={row.state} />
-            <a href={href(addressOf(row))}>
-              <Side side={row.side} /> {grouped(row.quantity)} <b>{row.symbol}</b>
-            </a>
-            {withAccount && <span class="dim">{accountName(row.account)}</span>}
-            <span class="why">{row.reason}</span>
-            <Ago at={row.at} />
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
-}
-
 export default function HomeScreen() {
   const { home, books } = useHome();
   void home.version.value;
@@ -171,7 +142,7 @@ export default function HomeScreen() {
       <div class="figures">
         <Fills home={home} />
         <Refusals refusals={refusals} />
-        <Newest book={base} withAccount={openAccounts.value.length > 1} />
+        <Newest book={base} most={NEWEST} withAccount={openAccounts.value.length > 1} all="/orders" />
       </div>
       {shown.length > 0 && <Accounts accounts={shown} home={home} unknown={byAccount} />}
       <p class="dim">{count(openAccounts.value.length, "open account")}. Counts change with every event; nothing is polled.</p>
