@@ -11,6 +11,7 @@ from typing import Any
 
 from openbell import Client, Invalid, Limit
 from openbell_server.devtools import console_build
+from openbell_server.devtools.child_processes import wait_until
 from proof.figures import Figures
 from support.environment.console_stage import CHROMIUM, CONSOLE, ConsoleStage, console_stage
 from support.environment.doc_blocks import ROOT
@@ -25,6 +26,7 @@ SCRIPT_MILLIS_MAX = 6
 CALLS_A_SECOND_MAX = 5.0
 BUILD_SECONDS = 300
 WAIT_SECONDS = 60
+SYMBOLS = ("AAPL", "MSFT", "NVDA", "SPY", "QQQ")
 Screens = list[dict[str, str]]
 BOTH_THEMES, BOTH_WIDTHS = ("dark", "light"), ("wide", "phone")
 
@@ -48,7 +50,7 @@ def prove(figures: Figures) -> None:
     run(["make", "--no-print-directory", "console"], ROOT, BUILD_SECONDS)
     _sizes(figures)
     assert CHROMIUM, "the console is measured in Debian's Chromium: apt-get install chromium"
-    with tempfile.TemporaryDirectory() as folder, console_stage(Path(folder), ARTIFACTS) as stage:
+    with tempfile.TemporaryDirectory() as folder, console_stage(Path(folder), ARTIFACTS, accounts=3) as stage:
         _live(figures, stage, size)
         _crowd(figures, stage, size)
         screens = screens_of(_populate(stage))
@@ -117,30 +119,39 @@ def _screens(figures: Figures, stage: ConsoleStage, screens: Screens) -> None:
 
 
 def _populate(stage: ConsoleStage) -> dict[str, str]:
-    """Orders of several states, a refusal and a rule; ids for the paths of the pages."""
-    account = stage.settings["account"]
+    """Orders of every state, a refusal, a rule and a halt; ids for the paths of the pages."""
+    account, halted, silent = stage.settings["accounts"]
     with Client(stage.settings["key"], stage.settings["api"], account_id=account) as client:
-        filled = client.buy("AAPL", 10)
-        client.wait(filled.intent_id, WAIT_SECONDS)
-        client.buy("MSFT", Limit(25, price="0.5"))
-        client.sell("NVDA", Limit("3", price="9999.5"))
+        filled = [client.buy(symbol, 10 * number) for number, symbol in enumerate(SYMBOLS, 1)]
+        for intent in filled:
+            client.wait(intent.intent_id, WAIT_SECONDS)
+        client.sell(SYMBOLS[1], 5)
+        client.sell(SYMBOLS[2], Limit("7", price="9999.5"))
+        canceled, _ = client.buy("MSFT", Limit(25, price="0.5")), client.buy("AAPL", Limit("12", price="0.25"))
+        client.cancel_intent(canceled.intent_id)
         client.set_rule("QTY_MAX", {"quantity": "100"}, reason="fat fingers")
         with contextlib.suppress(Invalid):
             client.buy("TSLA", 500)
-        (receipt,) = [each.id for each in client.refusals()]
-        halted = stage.settings["accounts"][1]
+        (receipt, *_) = [each.id for each in client.refusals()]
         client.set_switch("HALTED", account_id=halted, reason="runaway strategy")
         report = next(iter(client.halt_reports(halted))).id
-    return {"account": account, "intent": filled.intent_id, "receipt": receipt, "halted": halted, "report": report}
+        # The broker never answers the cancel.
+        client.set_fault_plan({"cancel_hang": 1}, seed=1, account_id=silent)
+        unknown = client.buy("SPY", Limit("3", price="0.5"), account_id=silent)
+        client.cancel_intent(unknown.intent_id, account_id=silent)
+        assert wait_until(lambda: any(client.orders(account_id=silent, certainty="UNKNOWN")), WAIT_SECONDS)
+    ids = {"account": account, "intent": filled[0].intent_id, "receipt": receipt, "unknown": unknown.intent_id}
+    return {**ids, "halted": halted, "report": report, "silent": silent}
 
 
 def screens_of(ids: dict[str, str]) -> list[dict[str, str]]:
     """Every path of the pages, with an account, an intent and a receipt that exist."""
     paths = re.findall(r'path: "(/[^"]*)"', (CONSOLE / "src/shell/screens.ts").read_text())
     of_halted = ids | {"account": ids["halted"]}
-    return [
+    screens = [
         {"name": _name(path), "path": path.format(**(of_halted if "{report}" in path else ids))} for path in paths
     ]
+    return [*screens, {"name": "intent-unknown", "path": f"/accounts/{ids['silent']}/intents/{ids['unknown']}"}]
 
 
 def _name(path: str) -> str:
