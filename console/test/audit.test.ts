@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { addressOf, differences } from "../src/screens/audit/diff";
-import { stateOf } from "../src/screens/keys/data";
+import { stateOf } from "../src/screens/keys/key";
 
 test("only the fields that changed are shown, with their texts", () => {
   const found = differences('{"a":1,"b":"x","c":null}', '{"a":2,"b":"x","d":["y"]}');

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { filtersOf, isShown, summary } from "../src/screens/events/filters";
-import { missingBetween } from "../src/screens/events/log";
+import { missingBetween } from "../src/screens/events/gaps";
 
 test("a missing range has its first and last number and the reason that the server gave", () => {
   assert.deepEqual(missingBetween([10, 9, 5, 4]), [{ first: 6, last: 8, reason: "" }]);

@@ -81,6 +81,12 @@ export const SCREENS: readonly Screen[] = [
     rail: "M11 2 5 11h5l-1 7 6-9h-5Z",
   },
   {
+    path: "/receipts",
+    title: "Receipts",
+    load: () => import("../screens/receipts"),
+    rail: "M10 3l6 2.5v4.5c0 3.5-2.5 6-6 7.5-3.5-1.5-6-4-6-7.5V5.5ZM7.5 10l2 2 3.5-4",
+  },
+  {
     path: "/accounts/{account}/intents/{intent}",
     title: "Intent",
     load: () => import("../screens/intent"),

@@ -1,6 +1,4 @@
 /** The faults of the paper broker, and plans of them. */
-import { api, type Schemas, take } from "../../api/api";
-
 export interface Fault {
   name: string;
   text: string;
@@ -122,19 +120,4 @@ export function commandsOf(account: string, plan: Plan, seed: number): Record<st
     Python: `from openbell import Client\n\nwith Client(account_id="${account}") as client:\n    client.set_fault_plan(${JSON.stringify(plan)}, seed=${seed})`,
     curl: `curl -X PUT "$OPENBELL_URL/v1/accounts/${account}/paper/faults" -H "x-api-key: $OPENBELL_API_KEY" \\\n  -H 'Content-Type: application/json' -d '${body}'`,
   };
-}
-
-const of = (account_id: string) => ({ params: { path: { account_id } } });
-
-export const readPlan = (account: string, signal: AbortSignal): Promise<Schemas["FaultPlan"]> =>
-  take(api.GET("/v1/accounts/{account_id}/paper/faults", { ...of(account), signal }));
-
-export async function putPlan(account: string, faults: Plan, seed: number): Promise<string> {
-  await take(api.PUT("/v1/accounts/{account_id}/paper/faults", { ...of(account), body: { faults, seed } }));
-  return "In effect at once, for this account only, until it is removed.";
-}
-
-export async function removePlan(account: string): Promise<string> {
-  await take(api.DELETE("/v1/accounts/{account_id}/paper/faults", of(account)));
-  return "The faults are removed. Delayed ones that have not happened yet still do.";
 }

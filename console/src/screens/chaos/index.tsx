@@ -15,7 +15,8 @@ import { Outcome } from "../../ui/Outcome";
 import { useScreen } from "../../ui/screen";
 import { Ago } from "../../ui/Time";
 import { sourceOf } from "../blotter/source";
-import { commandsOf, isSame, type Plan, PRESETS, problemOf, putPlan, readPlan, removePlan } from "./faults";
+import { commandsOf, isSame, type Plan, PRESETS, problemOf } from "./faults";
+import { putPlan, readPlan, removePlan } from "./plan";
 import { Sliders } from "./Sliders";
 import "./chaos.css";
 

@@ -10,7 +10,8 @@ import { Loading, Problem } from "../../ui/Common";
 import { NoAccount, shownAccount } from "../../ui/OneAccount";
 import { useScreen } from "../../ui/screen";
 import { type Filters, filtersOf, summary, symbolOf, TYPES } from "./filters";
-import { EventLog, type LogEvent, type Missing, missingBetween } from "./log";
+import { type Missing, missingBetween } from "./gaps";
+import { EventLog, type LogEvent } from "./log";
 import { Selected } from "./Selected";
 import "./events.css";
 

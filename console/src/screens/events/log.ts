@@ -3,32 +3,15 @@ import { signal } from "@preact/signals";
 import type { Schemas, StreamEvent } from "@openbell/client";
 import { api, type Failure, failureOf, take } from "../../api/api";
 import { type Filters, isShown } from "./filters";
+import type { Missing } from "./gaps";
 
 export type LogEvent = Schemas["Event"];
-export interface Missing {
-  first: number;
-  last: number;
-  /** RETENTION, DELETED, or "" if it is not known. */
-  reason: string;
-}
 
 const PAGE = 100;
 const ROWS_MAX = 2000;
 /** How far back one reading looks while a filter leaves most events out. */
 const FILTERED_SPAN = 2000;
 const NO_EVENT_IS_AFTER = 999_999_999_999_999;
-
-/** Ranges of numbers that are not in the list, although numbers on both sides are. */
-export function missingBetween(seqs: readonly number[], known: readonly Missing[] = []): Missing[] {
-  const found: Missing[] = [];
-  for (let at = 1; at < seqs.length; at++) {
-    const [newer, older] = [seqs[at - 1] as number, seqs[at] as number];
-    if (newer - older <= 1) continue;
-    const reason = known.find(({ first, last }) => first <= newer - 1 && last >= older + 1)?.reason ?? "";
-    found.push({ first: older + 1, last: newer - 1, reason });
-  }
-  return found;
-}
 
 export class EventLog {
   readonly version = signal(0);

@@ -6,7 +6,8 @@ import { Copy } from "../../ui/Copy";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { Outcome } from "../../ui/Outcome";
-import { createKey, type NewKey, PERMISSIONS } from "./data";
+import { createKey } from "./data";
+import { type NewKey, PERMISSIONS } from "./key";
 
 const useForm = () => ({
   name: useSignal(""),

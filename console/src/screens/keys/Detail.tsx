@@ -9,7 +9,8 @@ import { Problem } from "../../ui/Common";
 import { Confirm } from "../../ui/Confirm";
 import { Outcome } from "../../ui/Outcome";
 import { Time } from "../../ui/Time";
-import { type Key, type KeyState, PERMISSIONS, readWorstCase, revoke, setDisabled } from "./data";
+import { readWorstCase, revoke, setDisabled } from "./data";
+import { type Key, type KeyState, PERMISSIONS } from "./key";
 
 function WorstCase({ of }: { of: Key }) {
   const worst = useReading(of.id, (signal) => readWorstCase(of.id, signal));

@@ -1,26 +1,7 @@
-import { api, client, type Schemas, take } from "../../api/api";
-
-export type Key = Schemas["ApiKey"];
-export type NewKey = Schemas["NewApiKey"];
-type Permission = NonNullable<NewKey["permissions"]>[number];
+import { api, client, take } from "../../api/api";
+import type { Key, NewKey } from "./key";
 
 const KEYS_MAX = 1000;
-
-/** What each permission lets a key do, in the order of the columns. */
-export const PERMISSIONS: readonly (readonly [Permission, string])[] = [
-  ["intent:read", "read orders"],
-  ["intent:edit", "submit, replace, cancel"],
-  ["event:read", "follow events"],
-  ["account:read", "read accounts"],
-  ["account:edit", "change accounts"],
-  ["credential:edit", "change credentials"],
-  ["control:read", "read limits"],
-  ["control:edit:paper", "tighten limits of paper accounts"],
-  ["control:edit:live", "tighten limits of live accounts"],
-  ["control:loosen", "loosen limits"],
-  ["webhook:read", "read webhooks"],
-  ["webhook:edit", "change webhooks"],
-];
 
 export async function readKeys(signal: AbortSignal): Promise<Key[]> {
   const found: Key[] = [];
@@ -29,18 +10,6 @@ export async function readKeys(signal: AbortSignal): Promise<Key[]> {
   for await (const key of client.items(read)) if (found.push(key) === KEYS_MAX) break;
   return found.reverse();
 }
-
-export type KeyState = "in use" | "disabled" | "expired" | "revoked";
-
-export function stateOf({ revoked_at, disabled, expires_at }: Key, now: number): KeyState {
-  if (revoked_at) return "revoked";
-  if (disabled) return "disabled";
-  return expires_at && Date.parse(expires_at) <= now ? "expired" : "in use";
-}
-
-/** A key of an agent has a fixed set of permissions, an end, and only its own orders. */
-export const isAgent = ({ own_orders_only, account_ids, expires_at, permissions }: Key): boolean =>
-  own_orders_only && !!account_ids && !!expires_at && permissions.includes("intent:edit");
 
 export const readWorstCase = (api_key_id: string, signal: AbortSignal) =>
   take(api.GET("/v1/api-keys/{api_key_id}/worst-case", { params: { path: { api_key_id } }, signal }));

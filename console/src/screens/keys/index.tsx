@@ -9,8 +9,9 @@ import { Empty, Loading, Problem } from "../../ui/Common";
 import { useScreen } from "../../ui/screen";
 import { Ago, now } from "../../ui/Time";
 import { CreateForm } from "./CreateForm";
-import { isAgent, type Key, PERMISSIONS, readKeys, stateOf } from "./data";
+import { readKeys } from "./data";
 import { Detail } from "./Detail";
+import { isAgent, type Key, PERMISSIONS, stateOf } from "./key";
 import "./keys.css";
 
 function Line({ of, isChosen }: { of: Key; isChosen: boolean }) {
