@@ -110,6 +110,12 @@ export const SCREENS: readonly Screen[] = [
     load: () => import("../screens/halt/report"),
     under: "/halt",
   },
+  {
+    path: "/controls",
+    title: "Controls",
+    load: () => import("../screens/controls"),
+    rail: "M3 6h8M15 6h2M3 14h2M9 14h8M13 4a2 2 0 1 0 0 4 2 2 0 0 0 0-4ZM7 12a2 2 0 1 0 0 4 2 2 0 0 0 0-4Z",
+  },
 ];
 
 /** Where the console begins until there is a screen at "/". */
