@@ -1,34 +1,9 @@
-import { useEffect, useRef } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import type { Schemas } from "../../api/api";
 import { price, sum } from "../../text/decimal";
-import { theme } from "../../shell/theme";
+import { Chart } from "./Chart";
 
 type Day = Schemas["Profit"];
-
-function Chart({ days }: { days: readonly Day[] }) {
-  const box = useRef<HTMLDivElement>(null);
-  const failed = useSignal(false);
-  const shown = theme.value;
-  useEffect(() => {
-    let isOpen = true;
-    let remove = (): void => undefined;
-    import("./chart").then(
-      ({ draw }) => {
-        if (isOpen && box.current) remove = draw(box.current, days);
-      },
-      () => {
-        failed.value = true;
-      },
-    );
-    return () => {
-      isOpen = false;
-      remove();
-    };
-  }, [days, shown]);
-  if (failed.value) return <p class="pad dim">The chart could not be loaded; the table has the same.</p>;
-  return <div class="profit-chart" ref={box} role="img" aria-label="Profit by day as bars; the table has the same numbers" />;
-}
 
 function Table({ days }: { days: readonly Day[] }) {
   return (
