@@ -3,7 +3,7 @@ import { chromium } from "playwright-core";
 
 export const settings = JSON.parse(process.env.CONSOLE_PROOF ?? "{}");
 export const SECONDS = 1000;
-export const PATIENCE = 120 * SECONDS;
+export const PATIENCE = 60 * SECONDS;
 const SIZES = { wide: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
 
 export async function launch() {

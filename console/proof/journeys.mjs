@@ -7,7 +7,7 @@ const { page } = visitor;
 const done = [];
 const failed = [];
 const press = async (...keys) => { for (const key of keys) await page.keyboard.press(key); };
-const focused = (test) => page.evaluate((source) => new Function("element", `return (${source})(element)`)(document.activeElement), test.toString());
+const focused = (test) => page.evaluate((source) => new Function("element", `return (${source})(element)`)(document.activeElement), String(test));
 
 async function tabTo(test, what) {
   for (let step = 0; step < 200; step += 1) {
@@ -26,6 +26,7 @@ async function journey(name, steps) {
   }
 }
 
+const reached = (address) => until(() => address.test(page.url()), `the address ${address}, not ${page.url()}`);
 const palette = async (text) => {
   await press("Control+k");
   await page.keyboard.type(text, { delay: 20 });
@@ -39,19 +40,56 @@ await journey("find and open an order", async () => {
   await page.waitForSelector(`[data-id="${body.intent_id}"]`);
   await press("/");
   await page.keyboard.type("NVDA");
-  await page.waitForURL(/symbol=NVDA/);
+  await press("Enter");
+  await reached(/symbol=NVDA/);
   await press("Escape", "j", "Enter");
-  await page.waitForURL(/intents/);
+  await reached(/intents/);
   await page.goBack();
-  await page.waitForURL(/symbol=NVDA/);
+  await reached(/symbol=NVDA/);
   await palette(body.intent_id);
-  await page.waitForURL(/intents/);
+  await reached(/intents/);
 });
+
+const labelled = (text) => `(element) => [...(element.labels ?? [])].some((label) => new RegExp(${JSON.stringify(text)}, "i").test(label.textContent))`;
+const button = (text) => `(element) => element.matches("button") && new RegExp(${JSON.stringify(text)}, "i").test(element.textContent)`;
 
 await journey("halt and resume", async () => {
   await palette("halt");
-  await page.waitForURL(/halt/);
-  await visitor.ready();
+  await reached(/halt/);
+  await visitor.open(`/halt?scope=account&account=${settings.account}`);
+  await tabTo(button("^Halt "), "the button that halts");
+  await press("Enter");
+  await page.waitForSelector('form[data-status="HALTED"]');
+  await page.getByText("No order works on this account").first().waitFor();
+  await tabTo(labelled("safe now"), "the reason");
+  await page.keyboard.type("checked by hand");
+  await press("Tab");
+  await page.keyboard.type(settings.name);
+  await press("Enter");
+  await page.waitForSelector('form[data-status="ACTIVE"]');
+});
+
+await journey("change a rule", async () => {
+  await palette("controls");
+  await reached(/controls/);
+  await visitor.open(`/controls?scope=account&account=${settings.account}&rule=QTY_MAX`);
+  await tabTo(labelled("^quantity"), "the quantity");
+  await press("Control+a");
+  await page.keyboard.type("250");
+  await press("Enter");
+  await page.getByText(/would have refused|would refuse|refused/i).first().waitFor();
+  await tabTo(labelled("^Why"), "the reason");
+  await page.keyboard.type("larger sizes");
+  await press("Enter");
+  await page.getByText(/is saved and in force/).waitFor();
+});
+
+await journey("every change is in the audit log, with the person", async () => {
+  await visitor.open("/audit");
+  const entries = await page.evaluate(async () => (await (await fetch("/v1/audit?order=desc&limit=100", { headers: { "x-openbell-console": "1" } })).json()).data);
+  const byUser = entries.filter(({ principal_type }) => principal_type === "USER");
+  const changes = visitor.changes.filter((each) => !/evaluate|backtest|logout/.test(each));
+  if (!changes.length || byUser.length < changes.length) throw new Error(`${changes.length} changes, ${byUser.length} entries: ${changes}`);
 });
 
 await browser.close();

@@ -184,7 +184,7 @@ def _scroll(figures: Figures, stage: ConsoleStage) -> None:
 
 
 def _journeys(figures: Figures, stage: ConsoleStage) -> None:
-    found = stage.measure("journeys")
+    found = stage.measure("journeys", name="Paper 1")
     figures.at_least("journeys with the keyboard alone", len(found["done"]), 4)
     figures.exactly("journeys that failed", _count(found["failed"]), 0)
 

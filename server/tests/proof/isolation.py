@@ -45,7 +45,7 @@ NOTHING_FOR_ITS_OWNER = {
     # Their account has its lane, and nobody holds the claim that is named.
     "delivery_queue.add_lanes_across_organizations",
     *(f"delivery_queue.{name}" for name in ("save_lane", "release_lane", "fail_lane", "end_webhook")),
-    # A session is of a user, not of an organization, and nobody is signed in; server/tests/integration/console has them.
+    # A session is of a user, not of an organization; server/tests/integration/console signs users in.
     *(f"console_sessions.{name}" for name in ("read_session", "live_sessions", "note_session_use", "claim_refresh")),
     *(f"console_sessions.{name}" for name in ("save_tokens", "end_session", "end_sessions_of_user")),
     "console_sessions.check_writing_sessions",
