@@ -81,6 +81,12 @@ export function placeQuery(place: Placed): Record<string, string | undefined> {
   };
 }
 
+/** The address of a screen about a place. */
+export function addressOf(screen: string, place: Placed, more: Record<string, string | undefined> = {}): string {
+  const all = Object.entries({ ...placeQuery(place), ...more });
+  return `${screen}?${new URLSearchParams(all.filter((each): each is [string, string] => !!each[1]))}`;
+}
+
 /** Whether what is set at `of` also applies at `at`, because it is the same place or a wider one. */
 export function covers(of: Placed, at: Place): boolean {
   if (of.scope === "PLATFORM" || of.scope === "ORGANIZATION") return true;

@@ -5,7 +5,7 @@ import { href } from "../../shell/router";
 import { span } from "../../text/time";
 import { Empty, Loading, Problem } from "../../ui/Common";
 import { placeTitle, who } from "../../ui/names";
-import { placeKey } from "../../ui/places";
+import { addressOf, placeKey } from "../../ui/places";
 import { Ago, Time } from "../../ui/Time";
 import { readHeartbeats } from "./source";
 
@@ -54,7 +54,7 @@ export function Heartbeats() {
                   <td data-label="State">
                     {each.status === "EXPIRED" ? (
                       <>
-                        <span class="pill bad">missed</span> <a href={href("/halt")}>halted</a>
+                        <span class="pill bad">missed</span> <a href={href(addressOf("/halt", each))}>halted</a>
                       </>
                     ) : (
                       <span class="pill good">armed</span>

@@ -25,7 +25,7 @@ function Entry({ change, onRestore }: { change: RuleChange; onRestore: Props["on
       <div>
         <b>Version {change.version}</b>{" "}
         {!change.after && <span class="pill bad">removed</span>}
-        {!change.before && <span class="pill good">first set</span>}{" "}
+        {!change.before && <span class="pill good">{change.version === 1 ? "first set" : "set again"}</span>}{" "}
         <span class="dim">
           {who(change.principal_type, change.principal_id)} · <Time at={change.changed_at} day />
         </span>

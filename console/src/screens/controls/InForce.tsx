@@ -5,17 +5,14 @@ import { account } from "../../shell/session";
 import { full } from "../../text/time";
 import { Empty } from "../../ui/Common";
 import { placeTitle, who } from "../../ui/names";
-import { type Placed, placeKey, placeQuery, SCOPE_WORDS } from "../../ui/places";
+import { addressOf, type Placed, placeKey, SCOPE_WORDS } from "../../ui/places";
 import { Ago } from "../../ui/Time";
 import type { ControlKind, Effective, EffectiveRule } from "./source";
 import { MISSING_WORDS, parametersText } from "./terms";
 
 /** The address of the form of one rule. */
-export function ruleAddress(place: Placed, code: string): string {
-  const of = { account: account.value?.id, ...placeQuery(place), rule: code };
-  const known = Object.entries(of).filter((each): each is [string, string] => !!each[1]);
-  return href(`/controls?${new URLSearchParams(known)}`);
-}
+const ruleAddress = (place: Placed, code: string): string =>
+  href(addressOf("/controls", place, { account: place.account_id ?? account.value?.id, rule: code }));
 
 function Says({ rule }: { rule: EffectiveRule }) {
   return (
@@ -38,7 +35,7 @@ function Says({ rule }: { rule: EffectiveRule }) {
 }
 
 function Edit({ rule, kind }: { rule: EffectiveRule; kind: ControlKind | undefined }) {
-  if (rule.code === "SWITCH") return <a href={href(`/halt?${new URLSearchParams(pairs(rule))}`)}>Halt</a>;
+  if (rule.code === "SWITCH") return <a href={href(addressOf("/halt", rule))}>Halt</a>;
   if (!kind?.settable || rule.scope === "PLATFORM" || rule.version === undefined) return null;
   return (
     <a class="button small" href={ruleAddress(rule, rule.code)}>
@@ -46,9 +43,6 @@ function Edit({ rule, kind }: { rule: EffectiveRule; kind: ControlKind | undefin
     </a>
   );
 }
-
-const pairs = (rule: Placed): [string, string][] =>
-  Object.entries(placeQuery(rule)).filter((each): each is [string, string] => !!each[1]);
 
 interface Props {
   effective: Effective;

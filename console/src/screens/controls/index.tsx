@@ -65,12 +65,16 @@ function Rules({ place }: { place: Place }) {
   const code = query.value.get("rule") ?? "";
   const kind = byCode.get(code);
   const fits = kind?.settable && kind.scopes.includes(place.scope);
+  const failure = reading.failure ?? kinds.failure;
+  const again = () => {
+    reading.again();
+    if (kinds.failure) kinds.again();
+  };
   useScreen("controls", !!reading.data && !!kinds.data && !!me.value);
   return (
     <>
-      {reading.failure && <Problem failure={reading.failure} again={reading.again} />}
-      {kinds.failure && <Problem failure={kinds.failure} again={kinds.again} />}
-      {(!reading.data || !kinds.data) && !reading.failure && !kinds.failure && <Loading what="the rules in force" />}
+      {failure && <Problem failure={failure} again={again} />}
+      {(!reading.data || !kinds.data) && !failure && <Loading what="the rules in force" />}
       {isWhole && kind && fits && (
         <Editor key={`${placeKey(place)} ${code}`} place={place} kind={kind} onSaved={reading.again} />
       )}
@@ -106,10 +110,16 @@ export default function Controls() {
           <Breadcrumb place={place} />
         </div>
       </div>
-      <PlaceChoice place={place} />
-      <Rules place={place} />
-      <TryOne />
-      <Heartbeats />
+      {me.value ? (
+        <>
+          <PlaceChoice place={place} />
+          <Rules place={place} />
+          <TryOne />
+          <Heartbeats />
+        </>
+      ) : (
+        <Loading what="who is signed in" />
+      )}
     </section>
   );
 }

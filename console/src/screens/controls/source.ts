@@ -25,7 +25,7 @@ export async function readEffective(
 ): Promise<Effective> {
   const of = {
     ...(place.scope === "ORGANIZATION" ? {} : { account_id: place.account_id ?? account }),
-    ...(place.symbol && { symbol: place.symbol }),
+    ...(place.account_id && place.symbol && { symbol: place.symbol }),
     ...(place.api_key_id && { api_key_id: place.api_key_id }),
   };
   const rules: EffectiveRule[] = [];

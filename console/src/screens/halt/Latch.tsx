@@ -28,6 +28,8 @@ const REASONS = ["Precaution", "Runaway strategy", "Wrong order", "Broker troubl
 interface Props {
   place: Place;
   current: Switch;
+  /** False if the switch could not be read; it can be set all the same. */
+  isKnown: boolean;
   /** The strictest halt of a wider scope, if one is in force. */
   wider: HaltInForce | undefined;
   working: string | undefined;
@@ -46,7 +48,14 @@ function draftFor({ status }: Switch): Draft {
   return { status: wanted, reason: isStop ? (REASONS[0] ?? "") : "", cancel_working: isStop, isOwn: false, name: "" };
 }
 
-function Positions({ current, draft, set }: { current: Status; draft: Draft; set: (to: Status) => void }) {
+interface PositionsProps {
+  /** Undefined if it is not known. */
+  current: Status | undefined;
+  draft: Draft;
+  set: (to: Status) => void;
+}
+
+function Positions({ current, draft, set }: PositionsProps) {
   return (
     <fieldset class="latch-slot" data-at={current}>
       <legend class="hidden-text">Position of the switch</legend>
@@ -137,14 +146,14 @@ function Resume({ draft, set, name }: { draft: Draft; set: (changes: Partial<Dra
   );
 }
 
-type LampProps = Pick<Props, "current" | "wider" | "place" | "working"> & { box: RefObject<HTMLDivElement | null> };
+type LampProps = Pick<Props, "current" | "isKnown" | "wider" | "place" | "working"> & { box: RefObject<HTMLDivElement | null> };
 
-function Lamp({ current, wider, place, working, box }: LampProps) {
+function Lamp({ current, isKnown, wider, place, working, box }: LampProps) {
   const applies = wider && rank(wider.status) > rank(current.status) ? wider : undefined;
   return (
     <div class="latch-lamp" role="status" tabIndex={-1} ref={box}>
       <span class="dim">{placeTitle(place)} is</span>
-      <strong>{STATUS_WORDS[applies?.status ?? current.status]}</strong>
+      <strong>{isKnown ? STATUS_WORDS[applies?.status ?? current.status] : "Not known"}</strong>
       {current.status === "ACTIVE" ? (
         <span class="dim">{working === undefined ? "" : `${working} working`}</span>
       ) : (
@@ -184,7 +193,7 @@ function blocked(draft: Draft, current: Switch, name: string): string {
   return "";
 }
 
-export function Latch({ place, current, wider, working, onChanged, onDraft }: Props) {
+export function Latch({ place, current, isKnown, wider, working, onChanged, onDraft }: Props) {
   const draft = useSignal(draftFor(current));
   const change = useChange();
   const lamp = useRef<HTMLDivElement>(null);
@@ -211,7 +220,8 @@ export function Latch({ place, current, wider, working, onChanged, onDraft }: Pr
   const name = placeName(place);
   const operation = editOperation(place.scope);
   const stops = status !== "ACTIVE";
-  const why = blocked(draft.value, current, name);
+  const why =
+    !isKnown && !stops ? "Whether it is halted is not known. Try to read it again." : blocked(draft.value, current, name);
   const send = async (event: Event) => {
     event.preventDefault();
     if (why) return;
@@ -226,10 +236,10 @@ export function Latch({ place, current, wider, working, onChanged, onDraft }: Pr
   };
   const applied = wider && rank(wider.status) > rank(current.status) ? wider.status : current.status;
   return (
-    <form class={`card latch is-${applied.toLowerCase()}`} data-status={current.status} onSubmit={(event) => void send(event)}>
+    <form class={`card latch is-${isKnown ? applied.toLowerCase() : "unread"}`} data-status={current.status} onSubmit={(event) => void send(event)}>
       <div class="latch-state">
-        <Lamp box={lamp} current={current} wider={wider} place={place} working={working} />
-        <Positions current={current.status} draft={draft.value} set={choose} />
+        <Lamp box={lamp} current={current} isKnown={isKnown} wider={wider} place={place} working={working} />
+        <Positions current={isKnown ? current.status : undefined} draft={draft.value} set={choose} />
       </div>
       <div class="latch-act">
         {isLooser ? (

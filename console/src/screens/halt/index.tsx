@@ -20,6 +20,9 @@ import "./halt.css";
 /** How many proofs are read at once for a halt of several accounts. */
 const PROOFS_MAX = 8;
 
+/** Where the switches cannot be read, stopping is still possible. */
+const NOT_READ: Switches = { own: new Map(), inForce: [] };
+
 const RANK: Record<string, number> = { ACTIVE: 0, REDUCE_ONLY: 1, HALTED: 2 };
 
 function strictestWider(halts: readonly HaltInForce[], place: Place): HaltInForce | undefined {
@@ -64,7 +67,13 @@ function Proofs({ halt }: { halt: HaltInForce }) {
   );
 }
 
-function Chosen({ place, switches, again }: { place: Place; switches: Switches; again: () => void }) {
+interface ChosenProps {
+  place: Place;
+  switches: Switches;
+  again: () => void;
+}
+
+function Chosen({ place, switches, again }: ChosenProps) {
   const working = useWorking(place);
   const draft = useSignal<SwitchChange | undefined>(undefined);
   const made = useSignal<Switch | undefined>(undefined);
@@ -86,6 +95,7 @@ function Chosen({ place, switches, again }: { place: Place; switches: Switches; 
         place={place}
         current={own}
         wider={strictestWider(switches.inForce, place)}
+        isKnown={switches !== NOT_READ || !!made.value}
         working={working}
         onChanged={onChanged}
         onDraft={(change) => {
@@ -103,6 +113,7 @@ export default function Halt() {
   const reading = useReading("switches", readSwitches);
   useEvents(changesControls, reading.again);
   const place = placeIn(query.value, defaultAccount());
+  const switches = reading.data ?? (reading.failure && NOT_READ);
   useScreen("halt", !!reading.data && !!me.value);
   return (
     <section class="screen halt" aria-labelledby="title">
@@ -113,13 +124,13 @@ export default function Halt() {
         </div>
       </div>
       {reading.failure && <Problem failure={reading.failure} again={reading.again} />}
-      {!reading.data && !reading.failure && <Loading what="the switches" />}
-      {reading.data && (
+      {(!reading.data || !me.value) && !reading.failure && <Loading what="the switches" />}
+      {switches && me.value && (
         <>
-          <InForce halts={reading.data.inForce} shown={placeKey(place)} />
+          {reading.data && <InForce halts={switches.inForce} shown={placeKey(place)} />}
           <PlaceChoice place={place} />
           {isComplete(place) ? (
-            <Chosen key={placeKey(place)} place={place} switches={reading.data} again={reading.again} />
+            <Chosen key={placeKey(place)} place={place} switches={switches} again={reading.again} />
           ) : (
             <div class="card">
               <Empty>

@@ -55,7 +55,7 @@ function Facts({ report }: { report: HaltReport }) {
 function Report({ report }: { report: HaltReport }) {
   return (
     <>
-      <section class="card report" aria-label="Halt report">
+      <section class="card report" aria-label="What the halt did">
         <header>
           <h2>{STATUS_WORDS[report.status]}: {placeTitle(report)}</h2>
           <span class="grow" />
@@ -106,7 +106,7 @@ export default function HaltReportScreen({ params }: ScreenProps) {
         <span class="grow" />
         {report && (
           <>
-            <Copy text={json(report)} label="Copy the report as JSON">
+            <Copy text={json(report)} label="Copy JSON of the report">
               Copy JSON
             </Copy>
             <button type="button" class="button small" onClick={() => download(report)}>
