@@ -32,7 +32,7 @@ function Facts({ report }: { report: HaltReport }) {
   const facts: [string, string][] = [
     ["Organization", me.value?.organization?.name ?? "–"],
     ["Account", `${accountName(report.account_id)} (${report.account_id})`],
-    ["Switch", `${STATUS_WORDS[report.status]} · ${SCOPE_WORDS[report.scope]} ${placeTitle(report)}`],
+    ["Switch", `${STATUS_WORDS[report.status]} · ${report.scope === "KEY" ? "" : `${SCOPE_WORDS[report.scope]} `}${placeTitle(report)}`],
     ["Since", full(since)],
     ["Until", until ? `${full(until)}, for ${between(millis(until) - millis(since))}` : "in force"],
     ["Set by", who(report.principal_type, report.principal_id)],
@@ -41,7 +41,7 @@ function Facts({ report }: { report: HaltReport }) {
     ["Report", report.id],
   ];
   return (
-    <dl class="facts">
+    <dl class="halt-facts">
       {facts.map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>
