@@ -45,10 +45,22 @@ export const SCREENS: readonly Screen[] = [
     rail: "M4 16V9M8 16V4M12 16v-5M16 16V7M2 16h16",
   },
   {
+    path: "/receipts",
+    title: "Receipts",
+    load: () => import("../screens/receipts"),
+    rail: "M10 3l6 2.5v4.5c0 3.5-2.5 6-6 7.5-3.5-1.5-6-4-6-7.5V5.5ZM7.5 10l2 2 3.5-4",
+  },
+  {
     path: "/events",
     title: "Events",
     load: () => import("../screens/events"),
     rail: "M2 10h4l2-6 4 12 2-6h4",
+  },
+  {
+    path: "/webhooks",
+    title: "Webhooks",
+    load: () => import("../screens/webhooks"),
+    rail: "M4 10a6 6 0 0 1 6-6M7 10a3 3 0 0 1 3-3M10 10h6M13 7l3 3-3 3",
   },
   {
     path: "/accounts",
@@ -69,22 +81,10 @@ export const SCREENS: readonly Screen[] = [
     rail: "M5 3h10v14H5zM8 7h4M8 10h4M8 13h2",
   },
   {
-    path: "/webhooks",
-    title: "Webhooks",
-    load: () => import("../screens/webhooks"),
-    rail: "M4 10a6 6 0 0 1 6-6M7 10a3 3 0 0 1 3-3M10 10h6M13 7l3 3-3 3",
-  },
-  {
     path: "/chaos",
     title: "Chaos",
     load: () => import("../screens/chaos"),
     rail: "M11 2 5 11h5l-1 7 6-9h-5Z",
-  },
-  {
-    path: "/receipts",
-    title: "Receipts",
-    load: () => import("../screens/receipts"),
-    rail: "M10 3l6 2.5v4.5c0 3.5-2.5 6-6 7.5-3.5-1.5-6-4-6-7.5V5.5ZM7.5 10l2 2 3.5-4",
   },
   {
     path: "/accounts/{account}/intents/{intent}",

@@ -117,9 +117,17 @@ export default function HomeScreen() {
   void unknown.version.value;
   void base.version.value;
   const isReady = home.hasLoaded.value && (base.hasLoaded.value || !!base.failure.value) && !!me.value;
-  useScreen("home", isReady);
-  if (home.failure.value && !home.hasLoaded.value) return <Problem failure={home.failure.value} again={() => void home.load()} />;
-  if (!isReady) return <Loading what="the accounts, the orders in doubt, the halts and the webhooks" />;
+  const isFailed = !!home.failure.value && !home.hasLoaded.value;
+  useScreen("home", isReady || isFailed);
+  if (isFailed || !isReady) {
+    return (
+      <section class="screen home" aria-labelledby="title">
+        <h1 id="title">Home</h1>
+        {isFailed && home.failure.value && <Problem failure={home.failure.value} again={() => void home.load()} />}
+        {!isFailed && <Loading what="the accounts, the orders in doubt, the halts and the webhooks" />}
+      </section>
+    );
+  }
   const doubts = unknown.rows.filter(({ state }) => state === "UNKNOWN");
   const refusals = refusalsByRule(base.rows, now.value);
   const items = verdictOf({
