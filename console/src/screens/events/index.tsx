@@ -53,6 +53,8 @@ function Line({ event, isSelected, onSelect }: { event: LogEvent; isSelected: bo
 }
 
 function Table({ log, filters, chosen, onSelect }: { log: EventLog; filters: Filters; chosen: number; onSelect: (seq: number) => void }) {
+  // The object stays the same when events are added.
+  void log.version.value;
   const isFiltered = filters.types.length > 0 || !!filters.symbol || !!filters.intent;
   const missing = isFiltered ? log.gaps : missingBetween(log.rows.map(({ account_seq }) => account_seq), log.gaps);
   const lines = [];

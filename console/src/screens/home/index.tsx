@@ -62,6 +62,7 @@ const WIDTH = 300;
 const HEIGHT = 54;
 
 function Fills({ home }: { home: Home }) {
+  void home.version.value;
   const counts = home.fills.byMinute(now.value);
   const most = Math.max(4, ...counts);
   const step = WIDTH / FILL_MINUTES;

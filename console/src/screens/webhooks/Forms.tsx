@@ -140,7 +140,7 @@ export function ReplayForm({ of, lanes, account, onClose }: { of: Webhook; lanes
   const id = useId();
   const chosen = useSignal(account);
   const lane = lanes.find(({ account_id }) => account_id === chosen.value);
-  const after = useSignal(String(lanes.find(({ account_id }) => account_id === account)?.position ?? 0));
+  const after = useSignal(String(lanes.find(({ account_id }) => account_id === account)?.position ?? ""));
   const change = useChange();
   const isNumber = /^\d{1,15}$/.test(after.value);
   return (
