@@ -42,6 +42,10 @@ await journey("find and open an order", async () => {
   await page.keyboard.type("NVDA");
   await press("Enter");
   await reached(/symbol=NVDA/);
+  await page.waitForFunction(() => {
+    const rows = [...document.querySelectorAll("[data-id]")];
+    return rows.length && rows.every((row) => row.textContent.includes("NVDA"));
+  });
   await press("Escape", "j", "Enter");
   await reached(/intents/);
   await page.goBack();

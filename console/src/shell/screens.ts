@@ -39,6 +39,24 @@ export const SCREENS: readonly Screen[] = [
     rail: "M7 7.2C7 5.4 8.3 4 10 4s3 1.3 3 3c0 2.2-3 2.4-3 5M10 15.5v.2",
   },
   {
+    path: "/halt",
+    title: "Halt",
+    load: () => import("../screens/halt"),
+    rail: "M7 3h6l4 4v6l-4 4H7l-4-4V7ZM7.5 7.5h5v5h-5Z",
+  },
+  {
+    path: "/accounts/{account}/halt-reports/{report}",
+    title: "Halt report",
+    load: () => import("../screens/halt/report"),
+    under: "/halt",
+  },
+  {
+    path: "/controls",
+    title: "Controls",
+    load: () => import("../screens/controls"),
+    rail: "M3 6h8M15 6h2M3 14h2M9 14h8M13 4a2 2 0 1 0 0 4 2 2 0 0 0 0-4ZM7 12a2 2 0 1 0 0 4 2 2 0 0 0 0-4Z",
+  },
+  {
     path: "/money",
     title: "Money",
     load: () => import("../screens/money"),
@@ -97,24 +115,6 @@ export const SCREENS: readonly Screen[] = [
     title: "Receipt",
     load: () => import("../screens/receipt"),
     under: "/orders",
-  },
-  {
-    path: "/halt",
-    title: "Halt",
-    load: () => import("../screens/halt"),
-    rail: "M7 3h6l4 4v6l-4 4H7l-4-4V7ZM7.5 7.5h5v5h-5Z",
-  },
-  {
-    path: "/accounts/{account}/halt-reports/{report}",
-    title: "Halt report",
-    load: () => import("../screens/halt/report"),
-    under: "/halt",
-  },
-  {
-    path: "/controls",
-    title: "Controls",
-    load: () => import("../screens/controls"),
-    rail: "M3 6h8M15 6h2M3 14h2M9 14h8M13 4a2 2 0 1 0 0 4 2 2 0 0 0 0-4ZM7 12a2 2 0 1 0 0 4 2 2 0 0 0 0-4Z",
   },
 ];
 

@@ -155,8 +155,11 @@ def screens_of(ids: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _name(path: str) -> str:
-    """Of a screen: the last word of its path that is no parameter."""
-    return next((word.rstrip("s") for word in reversed(path.split("/")) if word and "{" not in word), "home")
+    """Of a screen: the last word of its path; of one that shows one object, without the plural."""
+    words = [word for word in path.split("/") if word]
+    if not words:
+        return "home"
+    return words[-1] if "{" not in words[-1] else words[-2].removesuffix("s")
 
 
 def _roles(figures: Figures, stage: ConsoleStage, screens: Screens) -> None:

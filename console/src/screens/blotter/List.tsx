@@ -126,9 +126,13 @@ function useHeight(box: RefObject<HTMLDivElement | null>): number {
 /** The current row, by its id, so that it stays while rows come before it. */
 function useCurrent(box: RefObject<HTMLDivElement | null>, rows: readonly Row[], high: number, height: number) {
   const current = useSignal<string | undefined>(undefined);
-  const place = current.value === undefined ? -1 : placeOf(rows, current.value);
-  const at = rows[place]?.id === current.value ? place : Math.min(place, rows.length - 1);
+  // Keys may come faster than the list is drawn.
+  const now = (): number => {
+    const place = current.value === undefined ? -1 : placeOf(rows, current.value);
+    return rows[place]?.id === current.value ? place : Math.min(place, rows.length - 1);
+  };
   const move = (step: number) => {
+    const at = now();
     const next = Math.max(0, Math.min(rows.length - 1, at < 0 ? 0 : at + step));
     current.value = rows[next]?.id;
     const { current: element } = box;
@@ -137,7 +141,7 @@ function useCurrent(box: RefObject<HTMLDivElement | null>, rows: readonly Row[],
     if (y < element.scrollTop) element.scrollTop = y;
     else if (y + high > element.scrollTop + height) element.scrollTop = y + high - height;
   };
-  return { at, move, choose: (row: Row) => (current.value = row.id) };
+  return { at: now(), now, move, choose: (row: Row) => (current.value = row.id) };
 }
 
 export function List(props: Props) {
@@ -146,7 +150,7 @@ export function List(props: Props) {
   const top = useSignal(0);
   const high = isPhone.value ? PHONE_LINE : LINE;
   const height = useHeight(box);
-  const { at, move, choose } = useCurrent(box, rows, high, height);
+  const { at, now, move, choose } = useCurrent(box, rows, high, height);
   const keep = useSteady(box, rows, high, () => {
     top.value = box.current?.scrollTop ?? 0;
   });
@@ -158,7 +162,7 @@ export function List(props: Props) {
   useKeys((event) => {
     const isOnControl = (event.target as Element).closest("a, button");
     const step = steps(event.key, Math.max(1, Math.floor(height / high) - 1));
-    const row = rows[at];
+    const row = rows[now()];
     if (step !== undefined) move(step);
     else if (event.key === "Enter" && row && !isOnControl) onOpen(row);
     else if (event.key === "x" && row) onSelect(row);

@@ -44,7 +44,11 @@ function SymbolField({ symbol, typed }: { symbol: string; typed: Signal<string |
         onBlur={() => typed.value !== undefined && commit()}
         onKeyDown={(event) => {
           if (event.key === "Enter") commit();
-          else if (event.key === "Escape") field.current?.blur();
+          if (event.key !== "Escape") return;
+          // The browser would empty the field, and leave the filter.
+          event.preventDefault();
+          typed.value = undefined;
+          field.current?.blur();
         }}
       />
       <kbd aria-hidden="true">/</kbd>

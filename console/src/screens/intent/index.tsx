@@ -219,7 +219,7 @@ export default function IntentScreen({ params }: ScreenProps) {
   const sentence = sentenceOf({ ...intent, quantity: terms.quantity });
   const { unknown } = intent.execution;
   return (
-    <section class="screen" aria-labelledby="title">
+    <section class="screen intent" aria-labelledby="title">
       <div class="head">
         <div>
           <h1 id="title">
