@@ -2,9 +2,16 @@
 import { launch, settings, submit, until, Visitor } from "./browser.mjs";
 
 const browser = await launch();
+const begun = Date.now();
 const visitor = await Visitor.enter(browser, "admin");
 const { page } = visitor;
 const done = [];
+// What each of the three looks for: the reason of a refusal, what is stopped, what is in doubt.
+await page.waitForFunction(() => {
+  const text = document.querySelector("main")?.innerText ?? "";
+  return /QTY_MAX/.test(text) && /Halted/.test(text) && /in doubt/.test(text);
+});
+const seconds = (Date.now() - begun) / 1000;
 const failed = [];
 const press = async (...keys) => { for (const key of keys) await page.keyboard.press(key); };
 const focused = (test) => page.evaluate((source) => new Function("element", `return (${source})(element)`)(document.activeElement), String(test));
@@ -97,4 +104,4 @@ await journey("every change is in the audit log, with the person", async () => {
 });
 
 await browser.close();
-console.log(JSON.stringify({ done, failed, changes: visitor.changes }));
+console.log(JSON.stringify({ seconds, done, failed, changes: visitor.changes }));

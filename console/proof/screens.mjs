@@ -29,12 +29,21 @@ async function look(visitor, screen, name) {
   if (/eyJ[\w-]{10,}\.[\w-]{10,}\./.test(stored) || /__Host-/.test(stored)) found.storage.push(name);
 }
 
+const control = async (what) => (await fetch(`${settings.proxy}/_proxy/${what}`)).json();
 const browser = await launch();
+if (settings.down) await control("down");
 fs.mkdirSync(settings.artifacts, { recursive: true });
 for (const theme of settings.themes) {
   for (const size of settings.sizes) {
     const visitor = await Visitor.enter(browser, settings.role, { theme, size });
     for (const screen of settings.screens) await look(visitor, screen, `${settings.prefix ?? ""}${screen.name}-${size}-${theme}`);
+    if (settings.blotter) {
+      const session = await visitor.context.newCDPSession(visitor.page);
+      await session.send("Emulation.setEmulatedVisionDeficiency", { type: "deuteranopia" });
+      await visitor.open("/orders");
+      await visitor.page.screenshot({ path: path.join(settings.artifacts, `deuteranopia-${size}-${theme}.png`) });
+      found.pictures += 1;
+    }
     found.policy.push(...visitor.violations);
     found.errors.push(...visitor.errors);
     found.elsewhere.push(...visitor.elsewhere);
@@ -42,6 +51,7 @@ for (const theme of settings.themes) {
     await visitor.context.close();
   }
 }
+if (settings.down) await control("up");
 found.screens = settings.screens.length;
 await browser.close();
 console.log(JSON.stringify(found));

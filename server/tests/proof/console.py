@@ -1,18 +1,27 @@
 """The console in a browser: sizes, pictures, accessibility, policy, roles, live rows, cuts, and what it costs."""
 
+import asyncio
 import contextlib
 import gzip
 import re
+import sys
 import tempfile
+import time
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from openbell import Client, Invalid, Limit
 from openbell_server.devtools import console_build
 from openbell_server.devtools.child_processes import wait_until
+from openbell_server.devtools.local_services import LocalServices
 from proof.figures import Figures
+from proof.long_history import rest_database
+from proof.organization_lists import an_organization_with_orders
 from support.environment.console_stage import CHROMIUM, CONSOLE, ConsoleStage, console_stage
 from support.environment.doc_blocks import ROOT
 from support.environment.front_door import run
@@ -23,6 +32,9 @@ KILO = 1024
 SCRIPT_MAX, FIRST_SCRIPT_MAX, STYLE_MAX, FONT_MAX = 150 * KILO, 70 * KILO, 15 * KILO, 100 * KILO
 ROW_MILLIS_MAX = 500
 SCRIPT_MILLIS_MAX = 6
+PAGE_MILLIS_MAX = 100
+READS = 40
+ANSWER_SECONDS_MAX = 10.0
 CALLS_A_SECOND_MAX = 5.0
 BUILD_SECONDS = 300
 WAIT_SECONDS = 60
@@ -37,11 +49,12 @@ class Size:
     cuts: int
     users: int
     crowd_seconds: int
+    stored_orders: int
 
 
 SIZES = {
-    "full": Size(orders=200, cuts=20, users=12, crowd_seconds=30),
-    "gate": Size(orders=10, cuts=5, users=3, crowd_seconds=5),
+    "full": Size(orders=200, cuts=20, users=12, crowd_seconds=30, stored_orders=100_000),
+    "gate": Size(orders=10, cuts=5, users=3, crowd_seconds=5, stored_orders=1_000),
 }
 
 
@@ -49,16 +62,47 @@ def prove(figures: Figures) -> None:
     size = SIZES[figures.size]
     run(["make", "--no-print-directory", "console"], ROOT, BUILD_SECONDS)
     _sizes(figures)
+    _wheel(figures)
     assert CHROMIUM, "the console is measured in Debian's Chromium: apt-get install chromium"
     with tempfile.TemporaryDirectory() as folder, console_stage(Path(folder), ARTIFACTS, accounts=3) as stage:
+        _states(figures, stage, "empty-")
         _live(figures, stage, size)
         _crowd(figures, stage, size)
         screens = screens_of(_populate(stage))
         _screens(figures, stage, screens)
+        _states(figures, stage, "failing-", down=True)
         _roles(figures, stage, screens)
         _forgery(figures, stage)
         _scroll(figures, stage)
         _journeys(figures, stage)
+    with LocalServices() as services:
+        asyncio.run(_pages(figures, services, size))
+
+
+async def _pages(figures: Figures, services: LocalServices, size: Size) -> None:
+    """The page with which the blotter begins, and that of each of its filters, as the api answers them."""
+    url = services.postgres.url("console_pages")
+    async with rest_database(services, "console_pages", "head") as (pool, api):
+        lists = await an_organization_with_orders(url, pool, api, size.stored_orders)
+        for what, query in lists.queries():
+            if what != "orders":
+                continue
+            seconds = []
+            for _ in range(READS):
+                begun = time.perf_counter()
+                answer = await lists.read(what, query | {"limit": "100"})
+                seconds.append(time.perf_counter() - begun)
+                assert answer.status_code == httpx.codes.OK, answer.text
+            slowest = round(sorted(seconds)[int(READS * 0.95)] * 1000, 1)
+            name = f"{size.stored_orders} orders: milliseconds of a page, {_words(query) or 'all'}, p95"
+            if figures.size == "full":
+                figures.at_most(name, slowest, PAGE_MILLIS_MAX)
+            else:
+                figures.shown(name, slowest)
+
+
+def _words(query: dict[str, str]) -> str:
+    return " ".join("of an account" if name == "account_id" else value for name, value in query.items())
 
 
 def _sizes(figures: Figures) -> None:
@@ -72,6 +116,25 @@ def _sizes(figures: Figures) -> None:
     styles = sum(len(gzip.compress(file.read_bytes(), 9)) for file in assets.glob("*.css"))
     figures.at_most("bytes of CSS, gzipped", styles, STYLE_MAX)
     figures.at_most("bytes of fonts", sum(file.stat().st_size for file in assets.glob("*.woff2")), FONT_MAX)
+
+
+def _wheel(figures: Figures) -> None:
+    """The wheel serves the pages where there is no Node."""
+    run(["make", "--no-print-directory", "wheels"], ROOT, BUILD_SECONDS)
+    (wheel,) = (ROOT / "build/wheels").glob("openbell_server-*.whl")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import openbell_server;"
+        " from openbell_server.transport.console.pages import built_pages;"
+        " print(openbell_server.__file__.startswith(sys.argv[1]) and built_pages().is_built)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        zipfile.ZipFile(wheel).extractall(folder)
+        printed = run([sys.executable, "-c", program, folder], Path(folder), BUILD_SECONDS, {"PATH": folder})
+        assets = Path(folder, "openbell_server/transport/console/static/assets")
+        shipped = {file.name: file.read_bytes() for file in assets.iterdir()}
+    built = {file.name: file.read_bytes() for file in (console_build.BUILT / "assets").iterdir()}
+    figures.exactly("wheels that serve the pages without Node", int(printed.strip() == "True"), 1)
+    figures.exactly("built files that the wheel lacks or has otherwise", len(built.items() - shipped.items()), 0)
 
 
 def _live(figures: Figures, stage: ConsoleStage, size: Size) -> None:
@@ -100,7 +163,7 @@ def _crowd(figures: Figures, stage: ConsoleStage, size: Size) -> None:
 
 def _screens(figures: Figures, stage: ConsoleStage, screens: Screens) -> None:
     """With data, and for a role that may only read."""
-    found = stage.measure("screens", screens=screens, themes=BOTH_THEMES, sizes=BOTH_WIDTHS, role="admin")
+    found = stage.measure("screens", screens=screens, themes=BOTH_THEMES, sizes=BOTH_WIDTHS, role="admin", blotter=True)
     reading = stage.measure(
         "screens", screens=screens, themes=["dark"], sizes=["wide"], role="read_only", prefix="reader-"
     )
@@ -162,6 +225,18 @@ def _name(path: str) -> str:
     return words[-1] if "{" not in words[-1] else words[-2].removesuffix("s")
 
 
+def _states(figures: Figures, stage: ConsoleStage, prefix: str, *, down: bool = False) -> None:
+    """Before there is an order, or while the api answers only what the frame of every page reads."""
+    paths = re.findall(r'path: "(/[^"{]*)"', (CONSOLE / "src/shell/screens.ts").read_text())
+    screens = [{"name": _name(path), "path": path} for path in paths]
+    found = stage.measure(
+        "screens", screens=screens, themes=["dark"], sizes=["wide"], role="admin", prefix=prefix, down=down
+    )
+    figures.shown(f"{prefix.rstrip('-')} pages: pictures", found["pictures"])
+    figures.exactly(f"{prefix.rstrip('-')} pages: violations of accessibility rules", _count(found["accessibility"]), 0)
+    figures.exactly(f"{prefix.rstrip('-')} pages: violations of the policy of the pages", _count(found["policy"]), 0)
+
+
 def _roles(figures: Figures, stage: ConsoleStage, screens: Screens) -> None:
     found = stage.measure("roles", screens=screens, roles=["admin", "member", "read_only"])
     figures.at_least("buttons and forms compared with the operations of the role", found["compared"], 10)
@@ -188,6 +263,9 @@ def _scroll(figures: Figures, stage: ConsoleStage) -> None:
 
 def _journeys(figures: Figures, stage: ConsoleStage) -> None:
     found = stage.measure("journeys", name="Paper 1")
+    if figures.size == "full":
+        seconds = round(found["seconds"], 1)
+        figures.at_most("seconds from signing in to what each of the three looks for", seconds, ANSWER_SECONDS_MAX)
     figures.at_least("journeys with the keyboard alone", len(found["done"]), 4)
     figures.exactly("journeys that failed", _count(found["failed"]), 0)
 

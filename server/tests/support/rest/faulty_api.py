@@ -10,6 +10,7 @@ import httpx
 
 EVENTS = "/v1/events"
 CONTROL = "/_proxy/"
+OF_THE_FRAME = frozenset({"/v1/me", "/v1/accounts"})
 FAULTS = ("502", "503", "401", "reset", "restored")
 _CONNECTION_HEADERS = {b"connection", b"keep-alive", b"transfer-encoding", b"host", b"content-length"}
 # What the api answers to a token of another incarnation of the database.
@@ -35,7 +36,7 @@ class FaultyApi:
     # How each cut stream ended, and what its next request was answered.
     cuts: Counter[str] = field(default_factory=Counter)
     _planned: deque[str] = field(default_factory=deque)
-    # Answers 503 to whatever is no stream while set.
+    # While set, only streams and what the frame of every page reads are answered.
     is_down: bool = False
     _streams: set[asyncio.Event] = field(default_factory=set)
 
@@ -67,7 +68,7 @@ class FaultyApi:
         if is_stream and self._planned:
             await _break(self._planned.popleft(), send)
             return
-        if self.is_down:
+        if self.is_down and scope["path"] not in OF_THE_FRAME and not is_stream:
             await _break("503", send)
             return
         query = scope["query_string"].decode()
