@@ -9,7 +9,7 @@ import { type Filters, isInScope, scopeQuery } from "./filters";
 const PAGE = 100;
 /** Refusals are looked up among so many of the newest events of an account, and in so many accounts. */
 const EVENTS_LOOKED_AT = 5_000;
-const PAGES_MAX = 5;
+const PAGES_MAX = 8;
 export const REFUSAL_ACCOUNTS_MAX = 10;
 const NO_EVENT_IS_AFTER = 999_999_999_999_999;
 
@@ -21,22 +21,22 @@ async function ordersPage(query: OrderFilters, cursor: string | undefined): Prom
 
 /** Commands that a control of the account refused: the log has them, receipts are listed oldest first only. */
 async function refusalsOf(account_id: string): Promise<Row[]> {
-  const read = async (after_seq: number) => {
-    const params = { query: { account_id, after_seq, types: "INTENT_REFUSED", limit: PAGE } };
+  const read = async (from: { after_seq: number } | { next_cursor: string }) => {
+    const params = { query: { account_id, ...from, types: "INTENT_REFUSED", limit: PAGE } };
     return (await take(api.GET("/v1/events", { params }))) as Schemas["EventPage"];
   };
-  const { newest_seq } = await read(NO_EVENT_IS_AFTER);
+  const { newest_seq } = await read({ after_seq: NO_EVENT_IS_AFTER });
   const found: Row[] = [];
-  let after = Math.max(0, newest_seq - EVENTS_LOOKED_AT);
+  let from: Parameters<typeof read>[0] = { after_seq: Math.max(0, newest_seq - EVENTS_LOOKED_AT) };
   for (let pages = 0; pages < PAGES_MAX; pages++) {
-    const page = await read(after);
+    const page = await read(from);
     for (const event of page.data) {
       const row = afterEvent(undefined, { ...event, is_snapshot: false }, 0);
       if (row) found.push({ ...row, changes: 0 });
     }
-    const last = page.data.at(-1);
-    if (!page.next_cursor || !last) break;
-    after = last.account_seq;
+    // A page without an event can be followed by others: the server looks at a limited number for each.
+    if (!page.next_cursor) break;
+    from = { next_cursor: page.next_cursor };
   }
   return found;
 }
