@@ -1,7 +1,11 @@
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+const FONTS = ["inter", "jetbrains-mono"];
+const licenceOf = (font: string) => readFileSync(here(`node_modules/@fontsource-variable/${font}/LICENSE`), "utf8");
 
 export default defineConfig({
   base: "/console/",
@@ -10,6 +14,14 @@ export default defineConfig({
     alias: { "@openbell/client": here("../clients/typescript/src/index.ts") },
     dedupe: ["openapi-fetch"],
   },
+  plugins: [
+    {
+      name: "licences-of-fonts",
+      generateBundle() {
+        this.emitFile({ type: "asset", fileName: "licences-of-fonts.md", source: FONTS.map(licenceOf).join("\n\n") });
+      },
+    },
+  ],
   worker: { format: "iife" },
   build: {
     target: "es2022",
@@ -20,5 +32,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     cssCodeSplit: false,
     reportCompressedSize: false,
+    // What is shipped is shipped with the texts of its licences.
+    license: { fileName: "licences.md" },
   },
 });

@@ -1,5 +1,6 @@
 """Finds the licence of every package of requirements/runtime.txt, and those that nobody has allowed."""
 
+import json
 import re
 import sys
 from collections.abc import Iterable
@@ -24,6 +25,8 @@ SPELLINGS = {
     "License :: OSI Approved :: MIT License": "MIT",
     "MIT License": "MIT",
 }
+# Of what the pages contain; the last is that of fonts.
+ALLOWED_OF_PAGES = {"Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "OFL-1.1"}
 # Licences that a person has read in the package, because its metadata cannot be used.
 OTHER_SYSTEM = "installed only on other systems or versions of Python"
 READ_BY_HAND = {
@@ -40,6 +43,9 @@ in `requirements/runtime.txt`; the versions are there. A test fails if a package
 none that can be recognized. Development tools are not listed, because they are not shipped.
 
 `openbell-mcp` is installed apart from the server. It also brings: {agents}.
+
+The console's pages, which the server contains, are built with: {pages}. The texts of their licences are beside the
+pages, in `licences.md` and `licences-of-fonts.md`.
 
 Allowed: {allowed}.
 
@@ -78,6 +84,13 @@ def brought_by(name: str) -> set[str]:
 def of_agents() -> list[str]:
     """What only openbell-mcp brings."""
     return sorted(brought_by("openbell-mcp") - {canonicalize_name(each.name) for each in pinned()} - {"openbell"})
+
+
+def of_pages(lock: Path = ROOT / "console/package-lock.json") -> dict[str, str]:
+    """The packages that the pages of the console contain, each with its licence; the tools that build them are none."""
+    packages = json.loads(lock.read_text())["packages"]
+    kept = {name.rpartition("node_modules/")[2]: each for name, each in packages.items() if name and "dev" not in each}
+    return {name: str(each.get("license", "")) for name, each in sorted(kept.items()) if "devOptional" not in each}
 
 
 def licence(name: str) -> str:
@@ -119,14 +132,28 @@ def licences_page(names: Iterable[str]) -> str:
     rows = [f"| {kind} | {', '.join(name for _, name in group)} |" for kind, group in groupby(packages, itemgetter(0))]
     by_hand = [f"| {name} | {kind} | {why} |" for name, (kind, why) in READ_BY_HAND.items()]
     agents = ", ".join(f"{name} ({licence(name)})" for name in of_agents())
+    pages = ", ".join(f"{name} ({kind})" for name, kind in of_pages().items())
     return PAGE.format(
-        agents=agents, allowed=", ".join(sorted(ALLOWED)), packages="\n".join(rows), by_hand="\n".join(by_hand)
+        agents=agents,
+        pages=pages,
+        allowed=", ".join(sorted(ALLOWED)),
+        packages="\n".join(rows),
+        by_hand="\n".join(by_hand),
     )
 
 
+def refusals_of_pages() -> list[str]:
+    return [
+        f"{name}: the licence is {kind!r}, which is not allowed in the console's pages. Remove the package from "
+        "console/package.json, or read its licence and add it to ALLOWED_OF_PAGES in tools/licences.py."
+        for name, kind in of_pages().items()
+        if kind not in ALLOWED_OF_PAGES
+    ]
+
+
 if __name__ == "__main__":
-    problems = refusals([*(package.name for package in pinned()), *of_agents()])
+    problems = refusals([*(package.name for package in pinned()), *of_agents()]) + refusals_of_pages()
     print(
-        "\n".join(problems) or "Every package of requirements/runtime.txt and of openbell-mcp has an allowed licence."
+        "\n".join(problems) or "Every package of the server, of openbell-mcp and of the pages has an allowed licence."
     )
     sys.exit(1 if problems else 0)

@@ -41,6 +41,15 @@ def test_every_package_that_openbell_mcp_brings_has_an_allowed_licence_and_none_
     assert {each.name for each in licences.pinned()}.isdisjoint(brought)
 
 
+def test_every_package_that_the_pages_contain_has_an_allowed_licence(licences: Any, tmp_path: Path) -> None:
+    assert {"preact", "openapi-fetch"} <= licences.of_pages().keys()
+    assert licences.of_pages().keys().isdisjoint({"vite", "typescript", "axe-core"})
+    assert licences.refusals_of_pages() == []
+    lock = tmp_path / "lock.json"
+    lock.write_text('{"packages": {"": {}, "node_modules/a": {"license": "GPL-3.0"}, "node_modules/b": {"dev": true}}}')
+    assert licences.of_pages(lock) == {"a": "GPL-3.0"}
+
+
 def test_a_licence_is_read_by_hand_only_for_packages_of_the_lock(licences: Any) -> None:
     assert licences.READ_BY_HAND.keys() <= {each.name for each in licences.pinned()}
 
