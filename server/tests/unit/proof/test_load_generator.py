@@ -5,11 +5,13 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from proof import cost_load
-from proof.cost_load import Plan, _submit
+from proof.cost_load import Plan, _Load, _submit
+from support.brokers.scripted_broker import until_so
 
 ACCEPTED = b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\n{}"
 REFUSED = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
@@ -78,6 +80,11 @@ async def test_a_command_that_is_refused_because_too_many_wait_is_sent_again_if_
     assert len(server.keys) == 6
 
 
+def _is_quiet(load: _Load, left: int) -> bool:
+    """So many are left, and the server has closed the connection of the last one."""
+    return load.left == left and (load.missing == 2 or not left)
+
+
 @pytest.mark.parametrize("last_words", [b"", b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"])
 async def test_a_connection_that_the_server_closes_between_two_requests_is_replaced(
     monkeypatch: pytest.MonkeyPatch, last_words: bytes
@@ -85,5 +92,11 @@ async def test_a_connection_that_the_server_closes_between_two_requests_is_repla
     monkeypatch.setattr(cost_load, "STALE_SECONDS", 0.0)
     server = Server(answers_per_connection=1, last_words=last_words)
     async with serving(server) as port:
-        sent = await _submit(Plan(port, "key", "m", ["a"], 8, rate=40, connections=2))
-    assert (sent.accepted, len(server.keys)) == (8, 8)
+        load = _Load(Plan(port, "key", "m", ["a"], 8))
+        for _ in range(2):
+            await load.open()
+        for left in reversed(range(8)):
+            load.send()
+            await until_so(partial(_is_quiet, load, left))
+        await load.done
+    assert (load.accepted[False], len(server.keys)) == (8, 8)
