@@ -1,7 +1,9 @@
 """Sessions of the console: how long they last, how their tokens are renewed, and how they end everywhere."""
 
 import asyncio
+from collections.abc import Sequence
 
+import httpx
 import pytest
 
 from openbell_server.adapters.postgres.connection import Pool
@@ -102,6 +104,13 @@ async def test_ended_sessions_are_deleted_in_limited_batches(
     assert await is_signed_in(live)
 
 
+def _worked(answers: Sequence[httpx.Response]) -> bool:
+    """None was signed out; on a machine that stands still a call may be answered 503, and is made again."""
+    statuses = {answer.status_code for answer in answers}
+    assert statuses <= {200, 503}, [answer.text for answer in answers]
+    return statuses == {200}
+
+
 @pytest.mark.parametrize("state", [DUE, ENDED])
 async def test_twenty_requests_at_once_renew_a_token_once(console: ServedConsole, owner: Owner, state: str) -> None:
     browser = await console.signed_in()
@@ -109,8 +118,7 @@ async def test_twenty_requests_at_once_renew_a_token_once(console: ServedConsole
 
     async def is_renewed() -> bool:
         answers = await asyncio.gather(*(browser.get("/v1/me") for _ in range(20)))
-        assert {answer.status_code for answer in answers} == {200}
-        return len(console.provider.refreshes) > 0
+        return _worked(answers) and len(console.provider.refreshes) > 0
 
     await until(is_renewed)
     await asyncio.gather(*(browser.get("/v1/me") for _ in range(20)))
@@ -126,8 +134,7 @@ async def test_two_processes_renew_a_token_once(console: ServedConsole, login_ur
 
         async def is_renewed() -> bool:
             answers = await asyncio.gather(*(each.get("/v1/me") for each in (browser, same) for _ in range(10)))
-            assert {answer.status_code for answer in answers} == {200}
-            return len(console.provider.refreshes) > 0
+            return _worked(answers) and len(console.provider.refreshes) > 0
 
         await until(is_renewed)
         await asyncio.gather(*(each.get("/v1/me") for each in (browser, same) for _ in range(10)))

@@ -228,6 +228,8 @@ class ConsoleSessions:
                 break
             await asyncio.sleep(WAIT_SECONDS)
         self._cached.pop(session.session_hash, None)
+        # What is being read now may be from before the renewal.
+        self._reading.pop(session.session_hash, None)
 
     def _sealed(self, session_hash: bytes, tokens: Tokens) -> bytes:
         text = json.dumps([tokens.access, tokens.refresh, tokens.lifetime_seconds])
