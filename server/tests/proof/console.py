@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gzip
+import logging
 import re
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import structlog
 
 from openbell import Client, Invalid, Limit
 from openbell_server.devtools import console_build
@@ -75,6 +77,8 @@ def prove(figures: Figures) -> None:
         _forgery(figures, stage)
         _scroll(figures, stage)
         _journeys(figures, stage)
+    # The application runs in this process; a line per request would hide the figures.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     with LocalServices() as services:
         asyncio.run(_pages(figures, services, size))
 
