@@ -4,6 +4,8 @@ import { chromium } from "playwright-core";
 export const settings = JSON.parse(process.env.CONSOLE_PROOF ?? "{}");
 export const SECONDS = 1000;
 export const PATIENCE = 60 * SECONDS;
+// A JSON Web Token.
+export const TOKEN = /eyJ[\w-]{10,}\.[\w-]{10,}\./;
 const SIZES = { wide: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
 
 export async function launch() {
@@ -102,9 +104,12 @@ export class Visitor {
     const headers = JSON.stringify(await response.allHeaders().catch(() => ({})));
     const isStream = headers.includes("text/event-stream");
     const body = isStream ? "" : await response.text().catch(() => "");
-    if (/eyJ[\w-]{10,}\.[\w-]{10,}\./.test(headers + body)) this.bodies.push(response.url());
+    if (TOKEN.test(headers + body)) this.bodies.push(response.url());
   }
 }
+
+// Of the proxy between the console and the api.
+export const control = async (what) => (await fetch(`${settings.proxy}/_proxy/${what}`)).json();
 
 export async function until(ask, what) {
   const end = Date.now() + PATIENCE;

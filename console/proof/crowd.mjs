@@ -1,7 +1,6 @@
 // What open consoles cost the api: calls a second while orders are filled and nobody touches a page.
-import { launch, settings, submit, Visitor } from "./browser.mjs";
+import { control, launch, settings, submit, Visitor } from "./browser.mjs";
 
-const control = async (what) => (await fetch(`${settings.proxy}/_proxy/${what}`)).json();
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 const browser = await launch();
 const visitors = [];

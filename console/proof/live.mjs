@@ -1,7 +1,6 @@
 // How soon an order is on the screen, and whether the events of a browser are whole after cuts of its stream.
-import { launch, quantile, settings, submit, until, Visitor, PATIENCE } from "./browser.mjs";
+import { control, launch, quantile, settings, submit, until, Visitor, PATIENCE } from "./browser.mjs";
 
-const control = async (what) => (await fetch(`${settings.proxy}/_proxy/${what}`)).json();
 const browser = await launch();
 const visitor = await Visitor.enter(browser, "admin");
 await visitor.open("/orders");

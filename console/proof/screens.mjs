@@ -2,7 +2,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";
-import { launch, settings, Visitor } from "./browser.mjs";
+import { control, launch, settings, TOKEN, Visitor } from "./browser.mjs";
 
 const AXE = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
@@ -26,10 +26,9 @@ async function look(visitor, screen, name) {
   const wider = await visitor.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   if (wider > 0) found.reflow.push([name, wider]);
   const stored = await visitor.page.evaluate(() => document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.documentElement.outerHTML);
-  if (/eyJ[\w-]{10,}\.[\w-]{10,}\./.test(stored) || /__Host-/.test(stored)) found.storage.push(name);
+  if (TOKEN.test(stored) || /__Host-/.test(stored)) found.storage.push(name);
 }
 
-const control = async (what) => (await fetch(`${settings.proxy}/_proxy/${what}`)).json();
 const browser = await launch();
 if (settings.down) await control("down");
 fs.mkdirSync(settings.artifacts, { recursive: true });

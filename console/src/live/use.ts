@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
-import { type Listener, listen } from "./live";
+import { type Listener, listen, type StreamEvent } from "./live";
 
 /** Listen while the screen is open; the newest functions are called. */
 export function useLive(listener: Listener): void {
@@ -13,8 +13,8 @@ export function useLive(listener: Listener): void {
 
 const PAUSE_MILLIS = 1000;
 
-/** Calls `act` after events, at most once a second, and once more after the last call. */
-export function useAfterEvents(act: () => void): () => void {
+/** Calls `act` after events, at most once in a pause, and once more after the last call. */
+export function useAfterEvents(act: () => void, pauseMillis = PAUSE_MILLIS): () => void {
   const latest = useRef(act);
   latest.current = act;
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
@@ -23,6 +23,28 @@ export function useAfterEvents(act: () => void): () => void {
     timer.current ??= setTimeout(() => {
       timer.current = undefined;
       latest.current();
-    }, PAUSE_MILLIS);
+    }, pauseMillis);
   };
 }
+
+/**
+ * Call `act` after events that matter, and when the stream begins anew, at most once in a pause, so that a burst of
+ * events costs one reading.
+ */
+export function useEvents(matters: (event: StreamEvent) => boolean, act: () => void, pauseMillis = 300): void {
+  const soon = useAfterEvents(act, pauseMillis);
+  useLive({
+    events: (events) => {
+      if (events.some(matters)) soon();
+    },
+    begun: soon,
+  });
+}
+
+/** Whether a rule, a switch or the state of an account changed. */
+export const changesControls = ({ type }: StreamEvent): boolean =>
+  type === "CONTROL_CHANGED" || type === "ACCOUNT_CHANGED";
+
+/** Whether an order or a command changed. */
+export const changesOrders = ({ type }: StreamEvent): boolean =>
+  type === "BROKER_ORDER" || type === "INTENT_ACTION" || type === "EXTERNAL_ORDER";

@@ -51,6 +51,8 @@ export function Empty({ children }: { children: ComponentChildren }) {
 }
 
 interface ActionProps {
+  /** Of GET /v1/me. */
+  operation: string;
   /** Why it is not allowed; empty if it is. */
   denied: string;
   onClick: () => void;
@@ -60,13 +62,14 @@ interface ActionProps {
 }
 
 /** A button that stays visible if it is not allowed, with the reason. */
-export function Action({ denied, onClick, children, isBusy = false, class: kind = "button" }: ActionProps) {
+export function Action({ operation, denied, onClick, children, isBusy = false, class: kind = "button" }: ActionProps) {
   const id = useId();
   return (
     <span class="action">
       <button
         type="button"
         class={kind}
+        data-operation={operation}
         aria-disabled={denied ? "true" : undefined}
         aria-describedby={denied ? id : undefined}
         disabled={isBusy}

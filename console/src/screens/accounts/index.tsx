@@ -6,6 +6,7 @@ import { href } from "../../shell/router";
 import { account as chosen, type Account, accounts, me, readWho } from "../../shell/session";
 import { CREDENTIAL_WORDS, canTrade, hasBadCredential } from "../../text/accounts";
 import { count } from "../../text/words";
+import { AccountName, AccountState } from "../../ui/AccountCells";
 import { Loading, Problem } from "../../ui/Common";
 import { useScreen } from "../../ui/screen";
 import { Detail } from "./Detail";
@@ -15,18 +16,8 @@ function Line({ of, isChosen }: { of: Account; isChosen: boolean }) {
   const may = canTrade(of);
   return (
     <tr data-id={of.id} class={isChosen ? "selected" : undefined}>
-      <th scope="row" class="wide">
-        <a href={href(`/accounts?account=${of.id}`)} aria-current={isChosen ? "true" : undefined}>
-          {of.name}
-        </a>{" "}
-        <span class={`environment is-${of.environment}`}>{of.environment}</span>
-      </th>
-      <td class="wide">
-        <b class={may.isGood ? "good-text" : "bad-text"}>
-          {may.isGood ? "✓" : "✕"} {may.word}
-        </b>{" "}
-        <span class="dim">{may.sentence}</span>
-      </td>
+      <AccountName of={of} href={href(`/accounts?account=${of.id}`)} isCurrent={isChosen} />
+      <AccountState may={may} />
       <td data-name="Credential">
         <span class={hasBadCredential(of) ? "bad-text" : undefined}>{CREDENTIAL_WORDS[of.credential_status]}</span>
       </td>

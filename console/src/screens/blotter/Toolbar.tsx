@@ -109,7 +109,7 @@ export function Toolbar({ filters, typed, isPaused, waiting, onPause, onClear, s
         <kbd>j</kbd> <kbd>k</kbd> move · <kbd>↵</kbd> open · <kbd>x</kbd> select
       </span>
       <span class={selected > 0 ? "cancel" : "cancel none-selected"}>
-        <Action denied={cancelDenial(selected)} onClick={onCancel}>
+        <Action operation="CANCEL_ORDERS" denied={cancelDenial(selected)} onClick={onCancel}>
           Cancel {selected > 0 ? count(selected, "order") : "selected"}
         </Action>
       </span>

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { useReading } from "../../api/reading";
-import { changesControls, useEvents } from "../../live/useEvents";
+import { changesControls, useEvents } from "../../live/use";
 import { setQuery } from "../../shell/router";
 import { account, openAccounts } from "../../shell/session";
 import { ChangeButton, Denied, useChange } from "../../ui/Change";

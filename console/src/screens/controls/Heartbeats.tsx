@@ -1,6 +1,6 @@
 /** Who promised heartbeats: a missed one halts the key or the account. */
 import { useReading } from "../../api/reading";
-import { changesControls, useEvents } from "../../live/useEvents";
+import { changesControls, useEvents } from "../../live/use";
 import { href } from "../../shell/router";
 import { span } from "../../text/time";
 import { Empty, Loading, Problem } from "../../ui/Common";

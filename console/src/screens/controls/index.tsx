@@ -1,7 +1,7 @@
 /** Controls: what is in force where, and what a change would do before it is saved. */
 import { useMemo } from "preact/hooks";
 import { useReading } from "../../api/reading";
-import { changesControls, useEvents } from "../../live/useEvents";
+import { changesControls, useEvents } from "../../live/use";
 import { query, setQuery } from "../../shell/router";
 import { account, accountName, me, openAccounts } from "../../shell/session";
 import { Loading, Problem } from "../../ui/Common";

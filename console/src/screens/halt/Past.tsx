@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { type Failure, failureOf } from "../../api/api";
 import { useReading } from "../../api/reading";
-import { changesControls, useEvents } from "../../live/useEvents";
+import { changesControls, useEvents } from "../../live/use";
 import { href } from "../../shell/router";
 import { accountName } from "../../shell/session";
 import { between, full, millis } from "../../text/time";

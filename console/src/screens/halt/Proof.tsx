@@ -1,7 +1,7 @@
 /** The proof of a halt that is in force, on one account; read again while it fills in. */
 import { useEffect } from "preact/hooks";
 import { useReading } from "../../api/reading";
-import { changesOrders, useEvents } from "../../live/useEvents";
+import { changesOrders, useEvents } from "../../live/use";
 import { href } from "../../shell/router";
 import { accountName } from "../../shell/session";
 import { between, clock, millis } from "../../text/time";

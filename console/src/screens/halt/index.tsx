@@ -1,7 +1,7 @@
 /** Halt: what is stopped, one switch to stop or resume, and the proof that fills in. */
 import { useSignal } from "@preact/signals";
 import { useReading } from "../../api/reading";
-import { changesControls, changesOrders, useEvents } from "../../live/useEvents";
+import { changesControls, changesOrders, useEvents } from "../../live/use";
 import { query } from "../../shell/router";
 import { account, me, openAccounts } from "../../shell/session";
 import { Code } from "../../ui/Code";

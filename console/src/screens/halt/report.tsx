@@ -1,6 +1,6 @@
 /** One halt report: on one page of paper, and as JSON. */
 import { useReading } from "../../api/reading";
-import { changesOrders, useEvents } from "../../live/useEvents";
+import { changesOrders, useEvents } from "../../live/use";
 import { href } from "../../shell/router";
 import { accountName, me } from "../../shell/session";
 import type { ScreenProps } from "../../shell/screens";

@@ -3,6 +3,7 @@ import { href } from "../../shell/router";
 import type { Account } from "../../shell/session";
 import { haltAddress } from "../../text/addresses";
 import { canTrade } from "../../text/accounts";
+import { AccountName, AccountState } from "../../ui/AccountCells";
 import { isPhone } from "../../ui/layout";
 import { Mark } from "../../ui/State";
 import { Ago } from "../../ui/Time";
@@ -24,16 +25,8 @@ function Row({ account, home, unknown }: { account: Account; home: Home; unknown
   const last = home.fills.last(account.id);
   return (
     <tr data-id={account.id}>
-      <th scope="row" class="wide">
-        <a href={href(`/orders?account=${account.id}`)}>{account.name}</a>{" "}
-        <span class={`environment is-${account.environment}`}>{account.environment}</span>
-      </th>
-      <td class="wide">
-        <b class={may.isGood ? "good-text" : "bad-text"}>
-          {may.isGood ? "✓" : "✕"} {may.word}
-        </b>{" "}
-        <span class="dim">{may.sentence}</span>
-      </td>
+      <AccountName of={account} href={href(`/orders?account=${account.id}`)} />
+      <AccountState may={may} />
       <td class="right" data-name="Working">
         <a href={href(`/orders?account=${account.id}&state=working,partial,queued,sending,unknown`)}>
           {open.toLocaleString("en-US")}

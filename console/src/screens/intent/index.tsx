@@ -200,7 +200,7 @@ function Cancel({ intent, state, terms }: { intent: Intent; state: State; terms:
   const row = { id: intent.latest.intent_id, account: terms.account, state, side: terms.side, quantity: terms.quantity, symbol: terms.symbol };
   return (
     <>
-      <Action denied={denied} onClick={() => (isAsked.value = true)}>
+      <Action operation="CANCEL_ORDERS" denied={denied} onClick={() => (isAsked.value = true)}>
         Cancel order
       </Action>
       {isAsked.value && <CancelDialog rows={[row]} onClose={() => (isAsked.value = false)} />}
