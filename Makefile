@@ -85,7 +85,7 @@ lint: setup ## of the check: format, lint, types, import contracts, the wire
 unit: console ## of the check: tidy and unit tests
 	@$(PYTEST) -n 2 server/tests/tidy server/tests/unit sdk/tests torture/tests mcp/tests
 
-test: setup $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL, NATS and Redis, two workers, random order
+test: console $(OIDC)/node_modules/.package-lock.json ## tests on real PostgreSQL, NATS and Redis, two workers, random order
 	@echo "random seed $(TEST_SEED)"
 	@TMPDIR=$$(tools/scratch_folder) $(PYTEST) -n 2 --randomly-seed=$(TEST_SEED) $(TESTS)
 

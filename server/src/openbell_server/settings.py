@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, SecretStr, ValidationErr
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from openbell_server.domain.access.access_tokens import LOOPBACK, Issuer
+from openbell_server.domain.access.access_tokens import Issuer, is_safe_address
 from openbell_server.domain.access.accounts import Environment
 from openbell_server.domain.access.caps import CAPS, Cap, caps_with
 from openbell_server.domain.errors import OperatorError
@@ -188,9 +188,9 @@ class Settings(BaseSettings):
 
     def console_origin(self) -> str:
         """The console's address as browsers see it; raises OperatorError unless its cookies are safe there."""
-        parts = urlsplit(self.require("console_url"))
-        is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
-        if not (parts.hostname and is_safe and parts.path in ("", "/") and not parts.query):
+        url = self.require("console_url")
+        parts = urlsplit(url)
+        if not is_safe_address(url) or parts.path not in ("", "/") or parts.query:
             raise OperatorError(
                 "OPENBELL_CONSOLE_URL must be https://HOST without a path: browsers send its cookies there only."
             )

@@ -115,7 +115,7 @@ def readme_blocks_work(dev: RunningDev) -> None:
 
 
 def console_of_dev_works(dev: RunningDev) -> None:
-    """Whoever opens the printed address chooses a role; without its key nobody does."""
+    """A browser that opens the printed address chooses a role; without its key it cannot."""
     url = dev.environment["OPENBELL_CONSOLE_URL"].strip("'")
     printed = re.search(rf"{re.escape(url)}/console/login\?login_hint=\S+", (dev.folder / "dev.out").read_text())
     assert printed is not None

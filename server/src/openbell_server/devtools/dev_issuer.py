@@ -90,7 +90,7 @@ class DevIssuer:
 
     @property
     def sign_in_key(self) -> str:
-        """Needed as login_hint by whoever signs in to the console."""
+        """A sign-in to the console needs it as login_hint."""
         return self._sign_in.key
 
     @property

@@ -19,7 +19,7 @@ KEY_ID = "id-tokens"
 
 @dataclass(slots=True)
 class ScriptedProvider:
-    """Signs in whoever comes as `subject`; the claims of its tokens and the status of its answers may be changed."""
+    """Signs every browser in as `subject`; the claims of its tokens and the status of its answers may be changed."""
 
     # The organization at the provider.
     organization: str

@@ -17,7 +17,7 @@ from openbell_server.adapters.identity.jwks import IssuerKeys
 from openbell_server.adapters.identity.tokens import TOKEN_BYTES_MAX, check_signature, read_compact
 from openbell_server.application.console.ports import ProviderAway, SignedIn, SignInRefused, Tokens
 from openbell_server.domain import strict_json
-from openbell_server.domain.access.access_tokens import LOOPBACK, Issuer, TokenRefused, read_header, read_id_token
+from openbell_server.domain.access.access_tokens import Issuer, TokenRefused, is_safe_address, read_id_token
 from openbell_server.domain.access.principals import PrincipalKind
 from openbell_server.domain.errors import OperatorError, Problem
 
@@ -47,7 +47,7 @@ class OpenIdConnect:
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        if not _is_safe(issuer):
+        if not is_safe_address(issuer):
             raise OperatorError(f"OPENBELL_CONSOLE_ISSUER must be https: {issuer}")
         self._client = client
         self._issuer = issuer
@@ -97,7 +97,6 @@ class OpenIdConnect:
         issuer, keys = self._signer(await self._discovered())
         try:
             header, payload = read_compact(id_token)
-            read_header(issuer, header)
             await check_signature(id_token, issuer, header, keys)
             return read_id_token(issuer, payload, nonce, self._now())
         except TokenRefused as refused:
@@ -146,7 +145,7 @@ class OpenIdConnect:
     @staticmethod
     def _endpoint(metadata: Mapping[str, Any], name: str) -> str:
         address = metadata.get(name)
-        if not isinstance(address, str) or not _is_safe(address):
+        if not isinstance(address, str) or not is_safe_address(address):
             raise ProviderAway(f"its metadata has no safe {name}")
         return address
 
@@ -225,11 +224,6 @@ def _scope(metadata: Mapping[str, Any]) -> str:
     supported = metadata.get("scopes_supported")
     has_refresh = isinstance(supported, list) and "offline_access" in supported
     return "openid offline_access" if has_refresh else "openid"
-
-
-def _is_safe(address: str) -> bool:
-    parts = urlsplit(address)
-    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))
 
 
 def _code(error: object) -> str:

@@ -27,7 +27,7 @@ CACHED_MAX: Final = 10_000
 # How often open streams are checked against the database, and how long without an answer of it before they end.
 CHECK_SECONDS: Final = 0.5
 UNCHECKED_SECONDS_MAX: Final = 5.0
-# Longer than a call of the provider takes, so that nobody else renews meanwhile; also the pause after a failure.
+# Longer than a call of the provider takes, so that no other process renews meanwhile; also the pause after a failure.
 CLAIM_SECONDS: Final = 10.0
 WAIT_SECONDS: Final = 0.1
 # A token that ends so soon is not used any more.
@@ -182,7 +182,7 @@ class ConsoleSessions:
             session = None if row is None else self._opened(session_hash, row, read_at)
             if session is None:
                 if row is not None:
-                    # Sealed with another key: nobody can use it.
+                    # Encrypted with another key, so it cannot be used.
                     await self.store.end(session_hash)
                 self._cached.pop(session_hash, None)
                 return None

@@ -35,6 +35,12 @@ class TokenRefused(OpenbellError):
         self.reason = reason
 
 
+def is_safe_address(address: str) -> bool:
+    """Whether secrets may be sent there: https, or http on this machine."""
+    parts = urlsplit(address)
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimNames:
     subject: str = "sub"
@@ -62,10 +68,7 @@ class Issuer:
     lifetime_seconds: int = LIFETIME_SECONDS
 
     def __post_init__(self) -> None:
-        address = urlsplit(self.jwks_address)
-        if not address.hostname or not (
-            address.scheme == "https" or (address.scheme == "http" and address.hostname in LOOPBACK)
-        ):
+        if not is_safe_address(self.jwks_address):
             raise OperatorError(f"the JWKS address of issuer {self.name} must be https: {self.jwks_address}")
         if not self.algorithms or not self.algorithms <= ALGORITHMS:
             raise OperatorError(f"issuer {self.name} may use only {', '.join(sorted(ALGORITHMS))}")
